@@ -1,0 +1,56 @@
+#include "base/budget.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *human(size_t n, char *text, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)n;
+    size_t u = 0;
+
+    while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
+        v /= 1024;
+        u++;
+    }
+    snprintf(text, size, v < 10 && u > 0 ? "%.1f %s" : "%.0f %s", v, units[u]);
+    return text;
+}
+
+int budget_error(const struct budget *b, struct error *err)
+{
+    char limit[32], asked[32], used[32];
+
+    return error_set(err, -ENOBUFS,
+                     "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
+                     human(b->limit, limit, sizeof(limit)), human(b->used, used, sizeof(used)),
+                     human(b->asked, asked, sizeof(asked)));
+}
+
+bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size)
+{
+    if (new_size > old_size && !budget_take(b, new_size - old_size))
+        return false;
+    void *moved = realloc(*p, new_size ? new_size : 1);
+    if (!moved) {
+        if (new_size > old_size) {
+            budget_give(b, new_size - old_size);
+            b->asked = new_size - old_size;
+            b->failed = true;
+        }
+        return false;
+    }
+    if (new_size < old_size)
+        budget_give(b, old_size - new_size);
+    *p = moved;
+    return true;
+}
+
+void budget_free(struct budget *b, void *p, size_t size)
+{
+    if (!p)
+        return;
+    free(p);
+    budget_give(b, size);
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+/*
+ * A memory budget: the byte limit of one piece of work (one file being read, one request, one
+ * query). Everything sized by input is taken from a budget, so hostile sizes end in an error and
+ * never in a dead process.
+ *
+ * Failure is sticky: once a request did not fit, `failed` stays set. Code that builds tables may
+ * therefore push freely (a push that does not fit does nothing) and check budget_failed() in its
+ * outer loop and at the end.
+ *
+ * Not thread-safe: a budget belongs to whoever is doing the work.
+ */
+struct budget {
+    size_t used;
+    size_t limit;
+    size_t asked; /* the request that did not fit */
+    bool failed;
+};
+
+#define BUDGET_DEFAULT_BYTES ((size_t)1 << 30)
+
+static inline void budget_init(struct budget *b, size_t limit_bytes)
+{
+    *b = (struct budget){.limit = limit_bytes};
+}
+
+static inline bool budget_take(struct budget *b, size_t n)
+{
+    if (n > b->limit - b->used) {
+        if (!b->failed)
+            b->asked = n;
+        b->failed = true;
+        return false;
+    }
+    b->used += n;
+    return true;
+}
+
+static inline void budget_give(struct budget *b, size_t n)
+{
+    b->used -= n;
+}
+
+static inline bool budget_failed(const struct budget *b)
+{
+    return b->failed;
+}
+
+/* -ENOBUFS with a text that names the limit, its value and what was asked for. */
+int budget_error(const struct budget *b, struct error *err);
+
+/*
+ * realloc() within a budget: true and *p of new_size bytes, or false with *p as it was. Large
+ * blocks move by remapping, so growing by doubling touches no memory twice.
+ */
+bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size);
+void budget_free(struct budget *b, void *p, size_t size);

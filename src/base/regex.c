@@ -1,0 +1,89 @@
+#include "base/regex.h"
+
+#include <errno.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+struct regex {
+    pcre2_code *code;
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+};
+
+/* Steps one match may take; a name is short, so an honest pattern needs far fewer. */
+#define MATCH_LIMIT 1000000
+
+int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
+{
+    int code;
+    PCRE2_SIZE at;
+    pcre2_code *compiled =
+        pcre2_compile(pattern.len ? pattern.data : (const uint8_t *)"", pattern.len,
+                      PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+    if (!compiled) {
+        char why[128];
+        pcre2_get_error_message(code, (uint8_t *)why, sizeof(why));
+        return error_set(err, -EINVAL, "bad regular expression \"%.*s\" at character %zu: %s",
+                         (int)(pattern.len < 200 ? pattern.len : 200), (const char *)pattern.data,
+                         (size_t)at + 1, why);
+    }
+    /* Without a JIT the interpreter does the same work more slowly. */
+    (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+
+    struct regex *re = calloc(1, sizeof(*re));
+    if (!re)
+        abort();
+    re->code = compiled;
+    re->match = pcre2_match_data_create_from_pattern(compiled, NULL);
+    re->context = pcre2_match_context_create(NULL);
+    if (!re->match || !re->context)
+        abort();
+    pcre2_set_match_limit(re->context, MATCH_LIMIT);
+    *ret = re;
+    return 0;
+}
+
+void regex_free(struct regex *re)
+{
+    if (!re)
+        return;
+    pcre2_match_context_free(re->context);
+    pcre2_match_data_free(re->match);
+    pcre2_code_free(re->code);
+    free(re);
+}
+
+static struct bytes group(const struct regex *re, struct bytes text, uint32_t n)
+{
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->match);
+    if (n >= pcre2_get_ovector_count(re->match) || span[2 * n] == PCRE2_UNSET ||
+        span[2 * n + 1] < span[2 * n])
+        return (struct bytes){0};
+    return (struct bytes){text.data + span[2 * n], span[2 * n + 1] - span[2 * n]};
+}
+
+bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
+                   struct bytes *ret_group)
+{
+    static const uint8_t nothing[1];
+    if (!text.data)
+        text.data = nothing;
+    int n = pcre2_match(re->code, text.data, text.len, 0, 0, re->match, re->context);
+    if (n < 0)
+        return false;
+    if (ret_match)
+        *ret_match = group(re, text, 0);
+    if (ret_group)
+        *ret_group = n > 1 ? group(re, text, 1) : (struct bytes){0};
+    return true;
+}
+
+bool regex_find(const struct regex *re, struct bytes text, struct bytes *ret_match)
+{
+    return regex_capture(re, text, ret_match, NULL);
+}
+
+bool regex_matches(const struct regex *re, struct bytes text)
+{
+    return regex_capture(re, text, NULL, NULL);
+}

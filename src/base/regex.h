@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/*
+ * A user's regular expression, searched anywhere in a text. The syntax is PCRE2's, which agrees
+ * with Go's wherever pprof users tread. Matching is bounded: a pattern that would backtrack without
+ * end simply does not match. Not thread-safe: a regex belongs to one thread.
+ */
+struct regex;
+
+/* Returns 0, or -EINVAL with the pattern, the place and the reason. */
+int regex_new(struct bytes pattern, struct regex **ret, struct error *err);
+void regex_free(struct regex *re); /* NULL is fine */
+DEFINE_CLEANUP(struct regex *, regex_free)
+
+bool regex_matches(const struct regex *re, struct bytes text);
+
+/* The span of the first match. False when there is none. */
+bool regex_find(const struct regex *re, struct bytes text, struct bytes *ret_match);
+
+/* The span of the first match and of its first group (len 0 and data NULL when unset). */
+bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
+                   struct bytes *ret_group);

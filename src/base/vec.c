@@ -1,0 +1,21 @@
+#include "base/vec.h"
+
+bool vec_grow_(struct budget *b, void **data, size_t *cap, size_t len, size_t more, size_t size)
+{
+    size_t need, bytes, want = *cap < 8 ? 8 : *cap * 2;
+
+    if (__builtin_add_overflow(len, more, &need) || __builtin_mul_overflow(need, size, &bytes)) {
+        b->asked = more;
+        b->failed = true;
+        return false;
+    }
+    if (want < need)
+        want = need;
+    /* Near the limit take just what is needed rather than fail for the sake of doubling. */
+    if (want * size - *cap * size > b->limit - b->used)
+        want = need;
+    if (!budget_resize(b, data, *cap * size, want * size))
+        return false;
+    *cap = want;
+    return true;
+}

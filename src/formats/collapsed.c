@@ -1,0 +1,7 @@
+#include "formats/formats.h"
+
+const struct format format_collapsed = {
+    .name = "collapsed",
+    .title = "collapsed stacks",
+    .extension = ".collapsed",
+};

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "formats/format.h"
+
+/* Every format, each defined in the file of its name. format.c holds the table. */
+extern const struct format format_pprof;
+extern const struct format format_pprof_legacy;
+extern const struct format format_otlp;
+extern const struct format format_otlp_json;
+extern const struct format format_jfr;
+extern const struct format format_perf_data;
+extern const struct format format_perf_script;
+extern const struct format format_collapsed;
+extern const struct format format_cpuprofile;
+extern const struct format format_heapprofile;
+extern const struct format format_heapsnapshot;
+extern const struct format format_chrome_trace;
+extern const struct format format_speedscope;
+extern const struct format format_firefox;
+extern const struct format format_stackprof;
+extern const struct format format_callgrind;
