@@ -3,15 +3,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/budget.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "wire/input.h"
 
 /*
  * A streaming JSON reader: tokens in, nothing kept. It reads an input in chunks, so a file larger
- * than memory costs one chunk; strings are unescaped only when they have escapes.
+ * than memory costs one chunk; strings are unescaped only when they have escapes. Grammar is
+ * checked in what is skipped, too; that text is UTF-8 is not checked.
  *
  *     struct json_reader *r = json_reader_new(input, budget);
  *     json_enter_object(r);
@@ -28,7 +29,7 @@
  */
 struct json_reader;
 
-#define JSON_DEPTH_MAX 512
+#define JSON_DEPTH_MAX 1024
 
 enum json_kind {
     JSON_NONE, /* after an error, or past the end */
@@ -59,6 +60,10 @@ bool json_next_key(struct json_reader *r, struct bytes *ret_key);
 /* True while the current array has another element to read; false leaves the array. */
 bool json_next_element(struct json_reader *r);
 
+/* The same, but the end of the input also ends the array, as trace logs that were cut off have it.
+ * *ret_is_cut, when asked for, is then true. */
+bool json_next_element_or_end(struct json_reader *r, bool *ret_is_cut);
+
 /* Reads past one whole value of any kind, at scanning speed. */
 void json_skip(struct json_reader *r);
 
@@ -67,7 +72,8 @@ struct bytes json_get_string(struct json_reader *r);
 double json_get_double(struct json_reader *r);
 bool json_get_bool(struct json_reader *r);
 
-/* A number or a string holding one (as OTLP writes 64-bit values); a fraction is cut off. */
+/* A number or a string holding one (as OTLP writes 64-bit values); a fraction is cut off. A value
+ * that does not fit is an error. */
 int64_t json_get_i64(struct json_reader *r);
 uint64_t json_get_u64(struct json_reader *r);
 
