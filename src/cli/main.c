@@ -1,10 +1,196 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/hash.h"
+#include "cli/command.h"
+#include "formats/format.h"
 
-int main(void)
+#define INPUT_AND_REPORT (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_REPORT | OPTIONS_OUTPUT)
+
+/* In the order that help shows them. */
+static const struct command commands[] = {
+    {"info", "SOURCE...", "what a profile holds: format, sample types, totals, times, labels", NULL,
+     OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_INFO, cmd_info, 0},
+};
+
+const struct command *command_at(size_t n)
+{
+    return n < ARRAY_SIZE(commands) ? &commands[n] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+int command_fail(int r, const struct error *err)
+{
+    fprintf(stderr, "vesta: %s\n", err->text);
+    switch (r) {
+    case -EINVAL:
+        return VESTA_EXIT_USAGE;
+    case -ENODATA:
+        return VESTA_EXIT_NO_DATA;
+    default:
+        return VESTA_EXIT_ERROR;
+    }
+}
+
+int command_usage(const struct command *self, const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("vesta: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\nusage: vesta %s [options] %s (see \"vesta %s --help\")\n", self->name,
+            self->arguments, self->name);
+    return VESTA_EXIT_USAGE;
+}
+
+static int write_all(int fd, struct bytes content)
+{
+    while (content.len > 0) {
+        ssize_t n = write(fd, content.data, content.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        content = bytes_from(content, (size_t)n);
+    }
+    return 0;
+}
+
+int command_write(const struct options *o, struct bytes content, bool is_binary)
+{
+    struct error err;
+    int r;
+
+    if (!o->output || strcmp(o->output, "-") == 0) {
+        if (is_binary && isatty(STDOUT_FILENO)) {
+            fputs("vesta: this is binary data; give it a file with -o FILE\n", stderr);
+            return VESTA_EXIT_USAGE;
+        }
+        fflush(stdout);
+        r = write_all(STDOUT_FILENO, content);
+        if (r == -EPIPE)
+            return VESTA_EXIT_OK; /* the reader has seen enough */
+        errno = -r;
+        return r < 0 ? command_fail(-EIO, (error_set(&err, r, "could not write: %m"), &err))
+                     : VESTA_EXIT_OK;
+    }
+    CLEANUP(closep) int fd = open(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return command_fail(-EIO, (error_set(&err, -errno, "could not write \"%s\": %m", o->output),
+                                   &err));
+    r = write_all(fd, content);
+    if (r == 0 && close(TAKE_FD(fd)) < 0)
+        r = -errno;
+    errno = -r;
+    if (r < 0)
+        return command_fail(-EIO, (error_set(&err, r, "could not write \"%s\": %m", o->output),
+                                   &err));
+    return VESTA_EXIT_OK;
+}
+
+static int help(FILE *out)
+{
+    fputs("vesta: profiles in any format, answered like pprof\n\n"
+          "usage: vesta COMMAND [options] SOURCE...\n"
+          "       vesta SOURCE...              opens a prompt\n\n"
+          "A SOURCE is a file in any format (gzip and zstd too), \"-\", or a URL such as\n"
+          "http://localhost:6060/debug/pprof/profile?seconds=30. Several are merged.\n\n"
+          "commands:\n",
+          out);
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("  help       this text; \"vesta help COMMAND\", \"vesta help formats\"\n\n"
+          "Options are pprof's, with one dash or two. Exit codes: 0 ok, 1 error, 2 usage,\n"
+          "3 no data, 4 a threshold of --fail-if was breached.\n",
+          out);
+    return VESTA_EXIT_OK;
+}
+
+static int help_formats(void)
+{
+    puts("name            read write  format");
+    for (size_t i = 0; format_at(i); i++) {
+        const struct format *f = format_at(i);
+        printf("%-15s %-4s %-6s %s%s%s\n", f->name, f->decode ? "yes" : "-",
+               f->encode ? "yes" : "-", f->title, f->extension ? "  " : "",
+               f->extension ? f->extension : "");
+    }
+    return VESTA_EXIT_OK;
+}
+
+static int help_command(const struct command *c)
+{
+    printf("vesta %s: %s\n\nusage: vesta %s [options] %s\n", c->name, c->summary, c->name,
+           c->arguments);
+    if (c->details)
+        printf("\n%s\n", c->details);
+    puts("\noptions:");
+    options_help(stdout, c->groups);
+    return VESTA_EXIT_OK;
+}
+
+static int help_about(int argc, char **argv)
+{
+    if (argc < 3)
+        return help(stdout);
+    if (strcmp(argv[2], "formats") == 0)
+        return help_formats();
+    const struct command *c = command_find(argv[2]);
+    if (c)
+        return help_command(c);
+    fprintf(stderr, "vesta: there is no command \"%s\"; see \"vesta help\"\n", argv[2]);
+    return VESTA_EXIT_USAGE;
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+    CLEANUP(options_done) struct options o;
+    struct error err;
+
+    options_init(&o);
+    int r = options_parse(&o, argc, argv, c->groups, &err);
+    if (r < 0)
+        return command_usage(c, "%s", err.text);
+    if (o.help)
+        return help_command(c);
+    return c->run(c, &o);
+}
+
+int main(int argc, char **argv)
 {
     hash_randomize();
-    puts("vesta " VESTA_VERSION);
-    return 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        help(stderr);
+        return VESTA_EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help_about(argc, argv);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+        puts("vesta " VESTA_VERSION);
+        return VESTA_EXIT_OK;
+    }
+    /* `vesta -top FILE` is what pprof users' fingers type. */
+    const struct command *c = command_find(word + strspn(word, "-"));
+    if (c)
+        return run(c, argc - 1, argv + 1);
+    fprintf(stderr, "vesta: there is no command or file \"%s\"; see \"vesta help\"\n", word);
+    return VESTA_EXIT_USAGE;
 }

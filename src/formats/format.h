@@ -42,6 +42,7 @@ struct format {
                   struct error *err);
 
     bool holds_many; /* encode takes sets of any size (OTLP); else the caller merges first */
+    bool is_binary;  /* what encode writes is not for a terminal */
 };
 
 /* NULL when there is none of that name. */

@@ -1,0 +1,320 @@
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
+#include "cli/load.h"
+#include "wire/json.h"
+
+/* What a file holds, counted over all its profiles. */
+struct summary {
+    size_t samples, max_depth, max_frames;
+    uint32_t n_types;
+    struct value_type types[PROFILE_TYPES_MAX];
+    uint64_t totals[PROFILE_TYPES_MAX];
+    int64_t time_unix_ns, duration_ns;
+    VEC(uint32_t) label_keys;
+};
+
+static void add_types(struct summary *s, const struct profile *p)
+{
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        uint32_t at = 0;
+        while (at < s->n_types &&
+               (s->types[at].type != p->types[t].type || s->types[at].unit != p->types[t].unit))
+            at++;
+        if (at == PROFILE_TYPES_MAX)
+            return;
+        if (at == s->n_types)
+            s->types[s->n_types++] = p->types[t];
+        s->totals[at] += (uint64_t)profile_total(p, t);
+    }
+}
+
+static void add_label_keys(struct summary *s, const struct profile *p, struct budget *b)
+{
+    const struct dict *d = p->dict;
+    VEC(uint8_t) seen = {0};
+
+    if (!p->attrs || !vec_resize(b, &seen, d->attr_sets.len))
+        return;
+    for (size_t i = 0; i < p->n_samples; i++) {
+        if (seen.data[p->attrs[i]]++)
+            continue;
+        seen.data[p->attrs[i]] = 1;
+        struct attrs set = d->attr_sets.data[p->attrs[i]];
+        for (uint32_t a = 0; a < set.n; a++) {
+            uint32_t key = d->attributes.data[d->attr_ids.data[set.first + a]].key;
+            size_t k = 0;
+            while (k < s->label_keys.len && s->label_keys.data[k] != key)
+                k++;
+            if (k == s->label_keys.len && !vec_push(b, &s->label_keys, key))
+                break;
+        }
+    }
+    vec_done(b, &seen);
+}
+
+/* Depth of every node at once: a parent's is known before its children's. */
+static void add_depths(struct summary *s, const struct profile_set *set)
+{
+    const struct dict *d = set->dict;
+    size_t n = dict_n_nodes(d);
+    VEC(uint32_t) depth = {0}, frames = {0};
+
+    if (vec_resize(set->budget, &depth, n) && vec_resize(set->budget, &frames, n)) {
+        for (size_t i = 1; i < n; i++) {
+            uint32_t lines = d->locations.data[d->node_location.data[i]].n_lines;
+            depth.data[i] = depth.data[d->node_parent.data[i]] + 1;
+            frames.data[i] = frames.data[d->node_parent.data[i]] + (lines ? lines : 1);
+        }
+        for (size_t i = 0; i < set->profiles.len; i++) {
+            const struct profile *p = set->profiles.data[i];
+            for (size_t k = 0; k < p->n_samples; k++) {
+                if (depth.data[p->node[k]] > s->max_depth)
+                    s->max_depth = depth.data[p->node[k]];
+                if (frames.data[p->node[k]] > s->max_frames)
+                    s->max_frames = frames.data[p->node[k]];
+            }
+        }
+    }
+    vec_done(set->budget, &depth);
+    vec_done(set->budget, &frames);
+}
+
+static void summarize(struct summary *s, const struct profile_set *set)
+{
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        s->samples += p->n_samples;
+        add_types(s, p);
+        add_label_keys(s, p, set->budget);
+        if (p->time_unix_ns && (!s->time_unix_ns || p->time_unix_ns < s->time_unix_ns))
+            s->time_unix_ns = p->time_unix_ns;
+        if (p->duration_ns > s->duration_ns)
+            s->duration_ns = p->duration_ns;
+    }
+    add_depths(s, set);
+}
+
+static void put_text(struct json_writer *w, const char *key, const struct dict *d, uint32_t id)
+{
+    json_key(w, key);
+    json_string(w, dict_text(d, id));
+}
+
+static void put_count(struct json_writer *w, const char *key, uint64_t v)
+{
+    json_key(w, key);
+    json_u64(w, v);
+}
+
+static void put_i64(struct json_writer *w, const char *key, int64_t v)
+{
+    json_key(w, key);
+    json_i64(w, v);
+}
+
+static void put_attribute(struct json_writer *w, const struct dict *d, const struct attribute *a)
+{
+    double number;
+
+    switch (a->kind) {
+    case ATTRIBUTE_INT:
+        json_i64(w, a->number);
+        break;
+    case ATTRIBUTE_BOOL:
+        json_bool(w, a->number != 0);
+        break;
+    case ATTRIBUTE_DOUBLE:
+        memcpy(&number, &a->number, sizeof(number));
+        json_double(w, number);
+        break;
+    case ATTRIBUTE_STRING:
+        json_string(w, dict_text(d, a->text));
+        break;
+    default:
+        json_null(w);
+        break;
+    }
+}
+
+static void put_attrs(struct json_writer *w, const struct dict *d, uint32_t set_id)
+{
+    struct attrs set = d->attr_sets.data[set_id];
+
+    json_begin_object(w);
+    for (uint32_t i = 0; i < set.n; i++) {
+        const struct attribute *a = &d->attributes.data[d->attr_ids.data[set.first + i]];
+        json_key_bytes(w, dict_text(d, a->key));
+        put_attribute(w, d, a);
+    }
+    json_end_object(w);
+}
+
+static void put_types(struct json_writer *w, const struct dict *d, const struct summary *s)
+{
+    json_key(w, "sample_types");
+    json_begin_array(w);
+    for (uint32_t t = 0; t < s->n_types; t++) {
+        json_begin_object(w);
+        put_text(w, "type", d, s->types[t].type);
+        put_text(w, "unit", d, s->types[t].unit);
+        put_i64(w, "total", (int64_t)s->totals[t]);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+/* One line per profile of the file: what it counts and whose it is. */
+static void put_profile(struct json_writer *w, const struct profile *p)
+{
+    const struct dict *d = p->dict;
+
+    json_begin_object(w);
+    put_count(w, "samples", p->n_samples);
+    json_key(w, "sample_types");
+    json_begin_array(w);
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        json_begin_object(w);
+        put_text(w, "type", d, p->types[t].type);
+        put_text(w, "unit", d, p->types[t].unit);
+        put_i64(w, "total", profile_total(p, t));
+        json_end_object(w);
+    }
+    json_end_array(w);
+    json_key(w, "attributes");
+    put_attrs(w, d, p->profile_attrs);
+    json_end_object(w);
+}
+
+static void put_comments(struct json_writer *w, const struct profile_set *set)
+{
+    json_key(w, "comments");
+    json_begin_array(w);
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        for (size_t c = 0; c < p->comments.len; c++)
+            json_string(w, dict_text(set->dict, p->comments.data[c]));
+    }
+    json_end_array(w);
+}
+
+static void put_resources(struct json_writer *w, const struct profile_set *set)
+{
+    json_key(w, "resources");
+    json_begin_array(w);
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        bool is_new = i == 0 || p->resource_index != set->profiles.data[i - 1]->resource_index;
+        if (is_new && p->resource_attrs)
+            put_attrs(w, set->dict, p->resource_attrs);
+    }
+    json_end_array(w);
+}
+
+static void write_json(const struct loaded *l, const struct summary *s, struct buf *out)
+{
+    const struct dict *d = l->set->dict;
+    const struct profile *first = l->set->profiles.len ? l->set->profiles.data[0] : NULL;
+    struct json_writer w = {.out = out};
+
+    json_begin_object(&w);
+    json_key(&w, "format");
+    json_cstring(&w, l->format->name);
+    put_count(&w, "profiles", l->set->profiles.len);
+    put_count(&w, "samples", s->samples);
+    put_types(&w, d, s);
+    put_count(&w, "locations", d->locations.len - 1);
+    put_count(&w, "functions", d->functions.len - 1);
+    put_count(&w, "mappings", d->mappings.len - 1);
+    put_count(&w, "strings", d->strings.len);
+    put_count(&w, "nodes", dict_n_nodes(d) - 1);
+    put_count(&w, "max_depth", s->max_depth);
+    put_count(&w, "max_frames", s->max_frames);
+    put_i64(&w, "time_unix_ns", s->time_unix_ns);
+    put_i64(&w, "duration_ns", s->duration_ns);
+    put_i64(&w, "period", first ? first->period : 0);
+    json_key(&w, "period_type");
+    json_begin_object(&w);
+    put_text(&w, "type", d, first ? first->period_type.type : 0);
+    put_text(&w, "unit", d, first ? first->period_type.unit : 0);
+    json_end_object(&w);
+    put_text(&w, "default_sample_type", d, first ? first->default_type : 0);
+    put_comments(&w, l->set);
+    json_key(&w, "label_keys");
+    json_begin_array(&w);
+    for (size_t i = 0; i < s->label_keys.len; i++)
+        json_string(&w, dict_text(d, s->label_keys.data[i]));
+    json_end_array(&w);
+    put_resources(&w, l->set);
+    json_key(&w, "by_profile");
+    json_begin_array(&w);
+    for (size_t i = 0; i < l->set->profiles.len; i++)
+        put_profile(&w, l->set->profiles.data[i]);
+    json_end_array(&w);
+    json_key(&w, "notes");
+    json_begin_array(&w);
+    for (size_t i = 0; i < l->set->notes.len; i++)
+        json_cstring(&w, l->set->notes.data[i]);
+    json_end_array(&w);
+    json_end_object(&w);
+    buf_add_byte(out, '\n');
+}
+
+static void add_time(struct buf *out, int64_t unix_ns)
+{
+    time_t seconds = (time_t)(unix_ns / 1000000000);
+    struct tm tm;
+    char text[64];
+
+    if (unix_ns && gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%F %T UTC", &tm))
+        buf_addf(out, "Taken:        %s\n", text);
+}
+
+static void write_text(const struct loaded *l, const struct summary *s, struct buf *out)
+{
+    const struct dict *d = l->set->dict;
+
+    buf_addf(out, "Format:       %s (%s)\n", l->format->title, l->format->name);
+    buf_addf(out, "Profiles:     %zu\n", l->set->profiles.len);
+    buf_addf(out, "Samples:      %zu in %zu stacks, at most %zu frames deep\n", s->samples,
+             dict_n_nodes(d) - 1, s->max_frames);
+    for (uint32_t t = 0; t < s->n_types; t++)
+        buf_addf(out, "%s%s/%s, total %lld\n", t == 0 ? "Sample types: " : "              ",
+                 dict_cstr(d, s->types[t].type), dict_cstr(d, s->types[t].unit),
+                 (long long)s->totals[t]);
+    add_time(out, s->time_unix_ns);
+    if (s->duration_ns)
+        buf_addf(out, "Duration:     %.3f s\n", (double)s->duration_ns / 1e9);
+    buf_addf(out, "Names:        %zu functions, %zu locations, %zu mappings\n",
+             d->functions.len - 1, d->locations.len - 1, d->mappings.len - 1);
+    for (size_t i = 0; i < s->label_keys.len; i++)
+        buf_addf(out, "%s%s%s", i == 0 ? "Labels:       " : ", ",
+                 dict_cstr(d, s->label_keys.data[i]), i + 1 == s->label_keys.len ? "\n" : "");
+    for (size_t i = 0; i < l->set->notes.len; i++)
+        buf_addf(out, "%s%s\n", i == 0 ? "Notes:        " : "              ",
+                 l->set->notes.data[i]);
+}
+
+int cmd_info(const struct command *self, struct options *o)
+{
+    CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    struct summary s = {0};
+    struct error err = {""};
+
+    if (o->n_args == 0)
+        return command_usage(self, "info needs a profile to look at");
+    int r = load_set(&l, o, o->args, o->n_args, &err);
+    if (r < 0)
+        return command_fail(r, &err);
+    summarize(&s, l.set);
+    if (o->json)
+        write_json(&l, &s, &out);
+    else
+        write_text(&l, &s, &out);
+    vec_done(&l.budget, &s.label_keys);
+    return command_write(o, buf_bytes(&out), false);
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "formats/format.h"
+#include "profile/profile.h"
+
+/*
+ * Sources become one profile: files, "-" and http(s) URLs are read into one set, symbolized where
+ * names are missing and the binary is at hand, merged, and the bases subtracted.
+ */
+struct loaded {
+    struct budget budget;
+    struct profile_set *set;       /* everything as it was read */
+    const struct format *format;   /* of the first source */
+    struct profile *profile;       /* merged, minus its base; NULL after load_set() */
+};
+
+/* Reads the sources into l->set, nothing more. l must be zero; load_done() in any case. */
+int load_set(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
+             struct error *err);
+
+/* The same, then merged into l->profile. -ENODATA when there is not one sample. */
+int load_profile(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
+                 struct error *err);
+
+void load_done(struct loaded *l);
+
+/* True when this argument can be read: a file that exists, "-", or a URL. */
+bool load_is_source(const char *argument);

@@ -1,0 +1,491 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/budget.h"
+#include "base/bytes.h"
+#include "base/cleanup.h"
+
+enum option_kind {
+    OPTION_BOOL,
+    OPTION_NOT, /* a bool whose bare name means false */
+    OPTION_STRING,
+    OPTION_INT,
+    OPTION_DOUBLE,
+    OPTION_SIZE,
+    OPTION_LIST,
+    OPTION_COLOR,
+    OPTION_GRANULARITY, /* granularity=NAME */
+    OPTION_BY,          /* a granularity by its own name */
+    OPTION_SAMPLE,      /* a sample type by its own name */
+};
+
+struct option {
+    const char *name;
+    enum option_kind kind;
+    size_t offset;
+    unsigned groups;
+    const char *argument;
+    const char *help;
+    int value; /* of OPTION_BY */
+};
+
+#define AT(field) offsetof(struct options, field)
+
+/* In the order that --help shows them. A NULL help hides an alias. */
+static const struct option table[] = {
+    {"sample_index", OPTION_STRING, AT(report.sample_index), OPTIONS_FILTER, "TYPE",
+     "the sample type to show, by name or number (default: the profile's own choice)", 0},
+    {"focus", OPTION_STRING, AT(report.focus), OPTIONS_FILTER, "REGEX",
+     "keep only samples with a matching frame", 0},
+    {"ignore", OPTION_STRING, AT(report.ignore), OPTIONS_FILTER, "REGEX",
+     "drop samples with a matching frame", 0},
+    {"hide", OPTION_STRING, AT(report.hide), OPTIONS_FILTER, "REGEX",
+     "take matching frames out of stacks", 0},
+    {"show", OPTION_STRING, AT(report.show), OPTIONS_FILTER, "REGEX",
+     "keep only matching frames in stacks", 0},
+    {"show_from", OPTION_STRING, AT(report.show_from), OPTIONS_FILTER, "REGEX",
+     "drop the frames above the first match", 0},
+    {"prune_from", OPTION_STRING, AT(report.prune_from), OPTIONS_FILTER, "REGEX",
+     "drop the frames below a match", 0},
+    {"tagfocus", OPTION_STRING, AT(report.tagfocus), OPTIONS_FILTER, "TAGS",
+     "keep only samples with matching tags: REGEX, key=REGEX, or key=100kb:1mb", 0},
+    {"tagignore", OPTION_STRING, AT(report.tagignore), OPTIONS_FILTER, "TAGS",
+     "drop samples with matching tags", 0},
+    {"tagshow", OPTION_STRING, AT(report.tagshow), OPTIONS_FILTER, "REGEX",
+     "show only matching tag keys", 0},
+    {"taghide", OPTION_STRING, AT(report.taghide), OPTIONS_FILTER, "REGEX",
+     "leave out matching tag keys", 0},
+    {"tagroot", OPTION_STRING, AT(report.tagroot), OPTIONS_FILTER, "KEYS",
+     "put the values of these tags at the root of stacks", 0},
+    {"tagleaf", OPTION_STRING, AT(report.tagleaf), OPTIONS_FILTER, "KEYS",
+     "put the values of these tags at the leaf of stacks", 0},
+    {"noinlines", OPTION_BOOL, AT(report.noinlines), OPTIONS_FILTER, NULL,
+     "count inlined functions with the function they are in", 0},
+    {"base", OPTION_LIST, AT(base), OPTIONS_FILTER, "PROFILE",
+     "subtract this profile (may be repeated)", 0},
+    {"diff_base", OPTION_LIST, AT(diff_base), OPTIONS_FILTER, "PROFILE",
+     "subtract this profile; percentages are of it", 0},
+    {"normalize", OPTION_BOOL, AT(normalize), OPTIONS_FILTER, NULL,
+     "scale the base so that totals are equal", 0},
+    {"mean", OPTION_BOOL, AT(report.mean), OPTIONS_FILTER, NULL,
+     "average over the first sample type instead of summing", 0},
+    {"drop_negative", OPTION_BOOL, AT(report.drop_negative), OPTIONS_FILTER, NULL,
+     "leave out what got smaller", 0},
+
+    {"cum", OPTION_BOOL, AT(report.cum), OPTIONS_REPORT, NULL, "sort by cum", 0},
+    {"flat", OPTION_NOT, AT(report.cum), OPTIONS_REPORT, NULL, "sort by flat (the default)", 0},
+    {"nodecount", OPTION_INT, AT(report.nodecount), OPTIONS_REPORT, "N",
+     "show at most N entries", 0},
+    {"nodefraction", OPTION_DOUBLE, AT(report.nodefraction), OPTIONS_REPORT, "F",
+     "leave out entries below this fraction of the total (0.005)", 0},
+    {"edgefraction", OPTION_DOUBLE, AT(report.edgefraction), OPTIONS_REPORT, "F",
+     "leave out calls below this fraction of the total (0.001)", 0},
+    {"trim", OPTION_BOOL, AT(report.trim), OPTIONS_REPORT, NULL,
+     "honour the three options above (true)", 0},
+    {"granularity", OPTION_GRANULARITY, AT(report.granularity), OPTIONS_REPORT, "BY",
+     "one entry per functions, filefunctions, files, lines, addresses or packages", 0},
+    {"functions", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
+     GRANULARITY_FUNCTIONS},
+    {"filefunctions", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
+     GRANULARITY_FILEFUNCTIONS},
+    {"files", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL, GRANULARITY_FILES},
+    {"lines", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL, GRANULARITY_LINES},
+    {"addresses", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
+     GRANULARITY_ADDRESSES},
+    {"packages", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
+     GRANULARITY_PACKAGES},
+    {"unit", OPTION_STRING, AT(report.unit), OPTIONS_REPORT, "UNIT",
+     "the unit to show values in: ms, MB... or minimum, auto", 0},
+    {"divide_by", OPTION_DOUBLE, AT(report.divide_by), OPTIONS_REPORT, "F",
+     "divide all values", 0},
+    {"call_tree", OPTION_BOOL, AT(report.call_tree), OPTIONS_REPORT, NULL,
+     "keep functions called from different places apart", 0},
+    {"relative_percentages", OPTION_BOOL, AT(report.relative_percentages), OPTIONS_REPORT, NULL,
+     "percentages of what is shown, not of the whole profile", 0},
+    {"compact_labels", OPTION_BOOL, AT(report.compact_labels), OPTIONS_REPORT, NULL,
+     "leave out the lines that describe the profile", 0},
+    {"showcolumns", OPTION_BOOL, AT(report.showcolumns), OPTIONS_REPORT, NULL,
+     "show column numbers with lines", 0},
+    {"intel_syntax", OPTION_BOOL, AT(report.intel_syntax), OPTIONS_REPORT, NULL,
+     "disassemble in Intel syntax", 0},
+    {"trim_path", OPTION_STRING, AT(report.trim_path), OPTIONS_REPORT, "PATHS",
+     "prefixes to take off file names, colon-separated", 0},
+    {"source_path", OPTION_STRING, AT(report.source_path), OPTIONS_REPORT, "PATHS",
+     "where to look for source files, colon-separated", 0},
+
+    {"inuse_space", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+    {"inuse_objects", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+    {"alloc_space", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+    {"alloc_objects", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+    {"total_delay", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+    {"contentions", OPTION_SAMPLE, AT(report.sample_index), OPTIONS_FILTER, NULL, NULL, 0},
+
+    {"output", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", "write to FILE (also -o)", 0},
+    {"o", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", NULL, 0},
+    {"json", OPTION_BOOL, AT(json), OPTIONS_OUTPUT, NULL, "write JSON, for scripts", 0},
+    {"csv", OPTION_BOOL, AT(csv), OPTIONS_OUTPUT, NULL, "write CSV, for spreadsheets", 0},
+    {"color", OPTION_COLOR, AT(color), OPTIONS_OUTPUT, "WHEN",
+     "auto (on a terminal), always or never", 0},
+
+    {"to", OPTION_STRING, AT(to), OPTIONS_CONVERT, "FORMAT",
+     "the format to write (default: by the name of the output file)", 0},
+    {"fail-if", OPTION_STRING, AT(fail_if), OPTIONS_DIFF, "RULES",
+     "exit with 4 when a rule holds: 'total>+5%', 'flat(regex)>+10ms', 'cum(regex)>+2%'", 0},
+    {"check", OPTION_BOOL, AT(check), OPTIONS_INFO, NULL,
+     "check an OTLP file against the rules of the standard", 0},
+    {"title", OPTION_STRING, AT(title), OPTIONS_FLAME, "TEXT", "the title of the picture", 0},
+    {"invert", OPTION_BOOL, AT(invert), OPTIONS_FLAME, NULL,
+     "start stacks at the leaf: who calls the hot code", 0},
+
+    {"input-format", OPTION_STRING, AT(input_format), OPTIONS_INPUT, "FORMAT",
+     "read as this format instead of telling it by content", 0},
+    {"symbolize", OPTION_STRING, AT(symbolize), OPTIONS_INPUT, "MODE",
+     "local (default), none, force; demangle=full|templates|default|none", 0},
+    {"binary-path", OPTION_STRING, AT(binary_path), OPTIONS_INPUT, "PATHS",
+     "where to look for binaries and debug files, colon-separated", 0},
+    {"seconds", OPTION_INT, AT(seconds), OPTIONS_INPUT, "N",
+     "how long a profile to ask a URL for", 0},
+    {"timeout", OPTION_INT, AT(timeout), OPTIONS_INPUT, "N",
+     "give up on a URL that is silent for N seconds (60 + what was asked for)", 0},
+    {"max-memory", OPTION_SIZE, AT(max_memory), OPTIONS_INPUT, "SIZE",
+     "stop rather than use more than this: 512MiB, 4GiB (default 1GiB)", 0},
+    {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, "show this help (also -h)", 0},
+    {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
+};
+
+void options_init(struct options *o)
+{
+    *o = (struct options){.max_memory = BUDGET_DEFAULT_BYTES};
+    report_options_init(&o->report);
+}
+
+void options_done(struct options *o)
+{
+    free(o->args);
+    o->args = NULL;
+}
+
+const char *options_name(size_t n)
+{
+    return n < ARRAY_SIZE(table) ? table[n].name : NULL;
+}
+
+/* Dashes and underscores are the same to people. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
+        if (x != y)
+            return false;
+    }
+    return *a == *b;
+}
+
+static const struct option *find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if (same_name(table[i].name, name))
+            return &table[i];
+    }
+    return NULL;
+}
+
+static bool takes_value(const struct option *option)
+{
+    switch (option->kind) {
+    case OPTION_BOOL:
+    case OPTION_NOT:
+    case OPTION_BY:
+    case OPTION_SAMPLE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool parse_bool(const char *value, bool *ret)
+{
+    static const char *const yes[] = {"true", "t", "yes", "y", "1", "on"};
+    static const char *const no[] = {"false", "f", "no", "n", "0", "off"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
+        if (strcasecmp(value, yes[i]) == 0 || strcasecmp(value, no[i]) == 0) {
+            *ret = strcasecmp(value, yes[i]) == 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_size(const char *value, size_t *ret)
+{
+    static const struct {
+        const char *suffix;
+        unsigned shift;
+    } units[] = {{"", 0},    {"b", 0},    {"k", 10},   {"kb", 10},  {"kib", 10}, {"m", 20},
+                 {"mb", 20}, {"mib", 20}, {"g", 30},   {"gb", 30},  {"gib", 30}};
+    size_t digits = strspn(value, "0123456789");
+    uint64_t n;
+
+    if (!bytes_to_u64((struct bytes){(const uint8_t *)value, digits}, &n))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+        if (strcasecmp(value + digits, units[i].suffix) == 0 && n <= SIZE_MAX >> units[i].shift) {
+            *ret = (size_t)n << units[i].shift;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_color(const char *value, enum color_mode *ret)
+{
+    static const char *const names[] = {"auto", "always", "never"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *ret = (enum color_mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_granularity(const char *value, enum granularity *ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if (table[i].kind == OPTION_BY && strcmp(table[i].name, value) == 0) {
+            *ret = (enum granularity)table[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_int(const char *value, int *ret)
+{
+    int64_t v;
+    if (!bytes_to_i64(bytes_of(value), &v) || v < -1 || v > INT32_MAX)
+        return false;
+    *ret = (int)v;
+    return true;
+}
+
+static bool list_add(struct option_list *list, const char *value)
+{
+    if (list->n == OPTION_LIST_MAX)
+        return false;
+    list->items[list->n++] = value;
+    return true;
+}
+
+/* Stores a value in its field; false when it cannot be understood. */
+static bool store(struct options *o, const struct option *option, const char *value)
+{
+    void *field = (char *)o + option->offset;
+
+    switch (option->kind) {
+    case OPTION_BOOL:
+        return parse_bool(value, field);
+    case OPTION_NOT:
+        if (!parse_bool(value, field))
+            return false;
+        *(bool *)field = !*(bool *)field;
+        return true;
+    case OPTION_STRING:
+        *(const char **)field = *value ? value : NULL;
+        return true;
+    case OPTION_INT:
+        return parse_int(value, field);
+    case OPTION_DOUBLE:
+        return bytes_to_double(bytes_of(value), field);
+    case OPTION_SIZE:
+        return parse_size(value, field);
+    case OPTION_LIST:
+        return list_add(field, value);
+    case OPTION_COLOR:
+        return parse_color(value, field);
+    case OPTION_GRANULARITY:
+        return parse_granularity(value, field);
+    case OPTION_BY:
+        *(enum granularity *)field = (enum granularity)option->value;
+        return true;
+    case OPTION_SAMPLE:
+        *(const char **)field = strcmp(option->name, "total_delay") == 0 ? "delay" : option->name;
+        return true;
+    }
+    return false;
+}
+
+int options_set(struct options *o, const char *name, const char *value, struct error *err)
+{
+    const struct option *option = find(name);
+
+    if (!option)
+        return error_set(err, -ENOENT, "there is no option \"%s\"", name);
+    if (!value && takes_value(option))
+        return error_set(err, -EINVAL, "%s needs a value: %s=%s", option->name, option->name,
+                         option->argument);
+    if (!store(o, option, value ? value : "true"))
+        return error_set(err, -EINVAL, "\"%s\" is not a value that %s can have%s%s", value,
+                         option->name, option->argument ? ": it takes " : "",
+                         option->argument ? option->argument : "");
+    return 0;
+}
+
+/* How many edits apart two names are, for "did you mean". */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[33], n = strlen(b);
+
+    if (n > 32 || strlen(a) > 32)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+static const char *closest(const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = 3;
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        size_t d = distance(name, table[i].name);
+        if (d < best_distance) {
+            best_distance = d;
+            best = table[i].name;
+        }
+    }
+    return best;
+}
+
+static int unknown(const char *name, struct error *err)
+{
+    const char *near = closest(name);
+    return error_set(err, -EINVAL, "there is no option \"-%s\"%s%s%s", name,
+                     near ? "; did you mean \"-" : "", near ? near : "", near ? "\"?" : "");
+}
+
+/* One option of argv; *at is left on the last word used. */
+static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned groups,
+                     struct error *err)
+{
+    const char *word = argv[*at] + (argv[*at][1] == '-' ? 2 : 1);
+    size_t len = strcspn(word, "=");
+    char name[64];
+
+    snprintf(name, sizeof(name), "%.*s", (int)(len < 63 ? len : 63), word);
+    const struct option *option = find(name);
+    if (!option)
+        return unknown(name, err);
+    if (!(option->groups & groups))
+        return error_set(err, -EINVAL, "the option \"-%s\" does not belong to this command", name);
+    const char *value = word[len] == '=' ? word + len + 1 : NULL;
+    if (!value && takes_value(option)) {
+        if (*at + 1 >= argc)
+            return error_set(err, -EINVAL, "-%s needs a value: -%s=%s", option->name, option->name,
+                             option->argument);
+        value = argv[++*at];
+    }
+    return options_set(o, option->name, value, err);
+}
+
+int options_parse(struct options *o, int argc, char **argv, unsigned groups, struct error *err)
+{
+    bool only_args = false;
+
+    o->args = calloc((size_t)argc + 1, sizeof(*o->args));
+    if (!o->args)
+        abort();
+    for (int i = 1; i < argc; i++) {
+        if (only_args || argv[i][0] != '-' || argv[i][1] == '\0') {
+            o->args[o->n_args++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            only_args = true;
+        } else {
+            int r = parse_one(o, argc, argv, &i, groups, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    if (o->json && o->csv)
+        return error_set(err, -EINVAL, "--json and --csv exclude each other");
+    o->report.output = o->json ? REPORT_JSON : o->csv ? REPORT_CSV : REPORT_TEXT;
+    return 0;
+}
+
+void options_help(FILE *out, unsigned groups)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        const struct option *option = &table[i];
+        char left[64];
+        if (!option->help || !(option->groups & groups))
+            continue;
+        snprintf(left, sizeof(left), "-%s%s%s", option->name, option->argument ? "=" : "",
+                 option->argument ? option->argument : "");
+        fprintf(out, "  %-24s %s\n", left, option->help);
+    }
+}
+
+static void show_value(const struct options *o, const struct option *option, FILE *out)
+{
+    const void *field = (const char *)o + option->offset;
+    const char *text;
+
+    switch (option->kind) {
+    case OPTION_BOOL:
+        fputs(*(const bool *)field ? "true" : "false", out);
+        break;
+    case OPTION_STRING:
+        text = *(const char *const *)field;
+        fprintf(out, "\"%s\"", text ? text : "");
+        break;
+    case OPTION_INT:
+        fprintf(out, "%d", *(const int *)field);
+        break;
+    case OPTION_DOUBLE:
+        fprintf(out, "%g", *(const double *)field);
+        break;
+    case OPTION_GRANULARITY:
+        text = "default";
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+            if (table[i].kind == OPTION_BY &&
+                table[i].value == (int)*(const enum granularity *)field)
+                text = table[i].name;
+        }
+        fputs(text, out);
+        break;
+    default:
+        break;
+    }
+}
+
+void options_show(const struct options *o, FILE *out)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        const struct option *option = &table[i];
+        if (!option->help || !(option->groups & (OPTIONS_FILTER | OPTIONS_REPORT)) ||
+            option->kind == OPTION_LIST || option->kind == OPTION_NOT)
+            continue;
+        fprintf(out, "  %-24s = ", option->name);
+        show_value(o, option, out);
+        fputc('\n', out);
+    }
+}

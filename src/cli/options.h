@@ -1,0 +1,78 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/report.h"
+
+/*
+ * The options of the command line and of the prompt, from one table: parsing, the prompt's
+ * `name=value` and the help texts all come from it. pprof's names, with one dash or two.
+ */
+#define OPTION_LIST_MAX 32
+
+enum color_mode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+
+struct option_list {
+    const char *items[OPTION_LIST_MAX];
+    size_t n;
+};
+
+struct options {
+    struct report_options report;
+
+    struct option_list base, diff_base; /* profiles to subtract */
+    bool normalize;
+    const char *output;       /* -o: where to write; NULL is standard output */
+    const char *to;           /* the format to write */
+    const char *input_format; /* the format to read, when detection must be overruled */
+    const char *symbolize;    /* none, local, force, demangle=MODE; comma or colon separated */
+    const char *binary_path;  /* where to look for binaries */
+    const char *fail_if;
+    const char *title;
+    size_t max_memory;
+    int seconds;
+    int timeout;
+    bool json, csv;
+    bool check;
+    bool invert;
+    enum color_mode color;
+    bool help;
+
+    /* What is not an option: sources, a regex, a count. Borrowed from argv. */
+    const char **args;
+    size_t n_args;
+};
+
+void options_init(struct options *o);
+void options_done(struct options *o);
+
+/* Which options a command takes; ORed. */
+enum option_group {
+    OPTIONS_INPUT = 1,   /* reading, memory, symbols: every command */
+    OPTIONS_FILTER = 2,  /* focus, tags, sample_index, base... */
+    OPTIONS_REPORT = 4,  /* sorting, cutting, units */
+    OPTIONS_OUTPUT = 8,  /* -o, json, csv */
+    OPTIONS_CONVERT = 16, /* the format to write */
+    OPTIONS_DIFF = 32,
+    OPTIONS_INFO = 64,
+    OPTIONS_FLAME = 128,
+};
+
+/* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */
+int options_parse(struct options *o, int argc, char **argv, unsigned groups, struct error *err);
+
+/* Sets one option by name, as the prompt's `name=value` does; value NULL is a bare name. -ENOENT
+ * when there is no such option. `value` is borrowed. */
+int options_set(struct options *o, const char *name, const char *value, struct error *err);
+
+/* The options of these groups, with their help. */
+void options_help(FILE *out, unsigned groups);
+
+/* Names of all options, for completion: the n-th, or NULL past the end. */
+const char *options_name(size_t n);
+
+/* "name = value" of everything the prompt can set, as `options` shows it. */
+void options_show(const struct options *o, FILE *out);
