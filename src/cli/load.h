@@ -11,9 +11,9 @@
  */
 struct loaded {
     struct budget budget;
-    struct profile_set *set;       /* everything as it was read */
-    const struct format *format;   /* of the first source */
-    struct profile *profile;       /* merged, minus its base; NULL after load_set() */
+    struct profile_set *set;     /* everything as it was read */
+    const struct format *format; /* of the first source */
+    struct profile *profile;     /* merged, minus its base; NULL after load_set() */
 };
 
 /* Reads the sources into l->set, nothing more. l must be zero; load_done() in any case. */

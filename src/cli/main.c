@@ -92,15 +92,15 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
     }
     CLEANUP(closep) int fd = open(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return command_fail(-EIO, (error_set(&err, -errno, "could not write \"%s\": %m", o->output),
-                                   &err));
+        return command_fail(
+            -EIO, (error_set(&err, -errno, "could not write \"%s\": %m", o->output), &err));
     r = write_all(fd, content);
     if (r == 0 && close(TAKE_FD(fd)) < 0)
         r = -errno;
     errno = -r;
     if (r < 0)
-        return command_fail(-EIO, (error_set(&err, r, "could not write \"%s\": %m", o->output),
-                                   &err));
+        return command_fail(-EIO,
+                            (error_set(&err, r, "could not write \"%s\": %m", o->output), &err));
     return VESTA_EXIT_OK;
 }
 

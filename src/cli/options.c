@@ -77,8 +77,8 @@ static const struct option table[] = {
 
     {"cum", OPTION_BOOL, AT(report.cum), OPTIONS_REPORT, NULL, "sort by cum", 0},
     {"flat", OPTION_NOT, AT(report.cum), OPTIONS_REPORT, NULL, "sort by flat (the default)", 0},
-    {"nodecount", OPTION_INT, AT(report.nodecount), OPTIONS_REPORT, "N",
-     "show at most N entries", 0},
+    {"nodecount", OPTION_INT, AT(report.nodecount), OPTIONS_REPORT, "N", "show at most N entries",
+     0},
     {"nodefraction", OPTION_DOUBLE, AT(report.nodefraction), OPTIONS_REPORT, "F",
      "leave out entries below this fraction of the total (0.005)", 0},
     {"edgefraction", OPTION_DOUBLE, AT(report.edgefraction), OPTIONS_REPORT, "F",
@@ -99,8 +99,7 @@ static const struct option table[] = {
      GRANULARITY_PACKAGES},
     {"unit", OPTION_STRING, AT(report.unit), OPTIONS_REPORT, "UNIT",
      "the unit to show values in: ms, MB... or minimum, auto", 0},
-    {"divide_by", OPTION_DOUBLE, AT(report.divide_by), OPTIONS_REPORT, "F",
-     "divide all values", 0},
+    {"divide_by", OPTION_DOUBLE, AT(report.divide_by), OPTIONS_REPORT, "F", "divide all values", 0},
     {"call_tree", OPTION_BOOL, AT(report.call_tree), OPTIONS_REPORT, NULL,
      "keep functions called from different places apart", 0},
     {"relative_percentages", OPTION_BOOL, AT(report.relative_percentages), OPTIONS_REPORT, NULL,
@@ -146,8 +145,8 @@ static const struct option table[] = {
      "local (default), none, force; demangle=full|templates|default|none", 0},
     {"binary-path", OPTION_STRING, AT(binary_path), OPTIONS_INPUT, "PATHS",
      "where to look for binaries and debug files, colon-separated", 0},
-    {"seconds", OPTION_INT, AT(seconds), OPTIONS_INPUT, "N",
-     "how long a profile to ask a URL for", 0},
+    {"seconds", OPTION_INT, AT(seconds), OPTIONS_INPUT, "N", "how long a profile to ask a URL for",
+     0},
     {"timeout", OPTION_INT, AT(timeout), OPTIONS_INPUT, "N",
      "give up on a URL that is silent for N seconds (60 + what was asked for)", 0},
     {"max-memory", OPTION_SIZE, AT(max_memory), OPTIONS_INPUT, "SIZE",
@@ -225,8 +224,8 @@ static bool parse_size(const char *value, size_t *ret)
     static const struct {
         const char *suffix;
         unsigned shift;
-    } units[] = {{"", 0},    {"b", 0},    {"k", 10},   {"kb", 10},  {"kib", 10}, {"m", 20},
-                 {"mb", 20}, {"mib", 20}, {"g", 30},   {"gb", 30},  {"gib", 30}};
+    } units[] = {{"", 0},    {"b", 0},    {"k", 10}, {"kb", 10}, {"kib", 10}, {"m", 20},
+                 {"mb", 20}, {"mib", 20}, {"g", 30}, {"gb", 30}, {"gib", 30}};
     size_t digits = strspn(value, "0123456789");
     uint64_t n;
 

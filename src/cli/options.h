@@ -51,10 +51,10 @@ void options_done(struct options *o);
 
 /* Which options a command takes; ORed. */
 enum option_group {
-    OPTIONS_INPUT = 1,   /* reading, memory, symbols: every command */
-    OPTIONS_FILTER = 2,  /* focus, tags, sample_index, base... */
-    OPTIONS_REPORT = 4,  /* sorting, cutting, units */
-    OPTIONS_OUTPUT = 8,  /* -o, json, csv */
+    OPTIONS_INPUT = 1,    /* reading, memory, symbols: every command */
+    OPTIONS_FILTER = 2,   /* focus, tags, sample_index, base... */
+    OPTIONS_REPORT = 4,   /* sorting, cutting, units */
+    OPTIONS_OUTPUT = 8,   /* -o, json, csv */
     OPTIONS_CONVERT = 16, /* the format to write */
     OPTIONS_DIFF = 32,
     OPTIONS_INFO = 64,

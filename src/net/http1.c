@@ -5,7 +5,15 @@
 
 #define HEAD_BYTES_MAX ((size_t)64 << 10)
 
-enum { READ_HEAD, READ_BODY, READ_TO_END, READ_CHUNK_SIZE, READ_CHUNK, READ_CHUNK_END, READ_TRAILER };
+enum {
+    READ_HEAD,
+    READ_BODY,
+    READ_TO_END,
+    READ_CHUNK_SIZE,
+    READ_CHUNK,
+    READ_CHUNK_END,
+    READ_TRAILER
+};
 
 static bool fail(struct http1_response *r, const char *why)
 {

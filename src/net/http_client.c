@@ -3,15 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -115,7 +114,8 @@ static int tls_error(struct connection *c, struct error *err)
                      why ? why : "unknown reason");
 }
 
-/* After a TLS call that could not finish: waits for what it wants. 1 = at the end, 0 = try again. */
+/* After a TLS call that could not finish: waits for what it wants. 1 = at the end, 0 = try again.
+ */
 static int tls_wait(struct connection *c, int result, struct error *err)
 {
     switch (SSL_get_error(c->tls, result)) {
@@ -249,7 +249,8 @@ static void write_request(const struct url *u, struct buf *b)
         add_base64(b, u->userinfo);
         buf_add_str(b, "\r\n");
     }
-    buf_add_str(b, "User-Agent: vesta/" VESTA_VERSION "\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+    buf_add_str(b,
+                "User-Agent: vesta/" VESTA_VERSION "\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 }
 
 static int exchange(struct connection *c, struct http1_response *response, struct sink *sink,
@@ -309,9 +310,10 @@ static int follow(struct url *u, const struct http1_response *response, char *te
 {
     bool was_tls = u->is_tls;
     bool v6 = strchr(u->host, ':') != NULL;
-    int n = snprintf(text, size, response->location[0] == '/' ? "http%s://%s%s%s:%s%s" : "%.0s%.0s%.0s%.0s%.0s%s",
-                     u->is_tls ? "s" : "", v6 ? "[" : "", u->host, v6 ? "]" : "", u->port,
-                     response->location);
+    int n = snprintf(
+        text, size,
+        response->location[0] == '/' ? "http%s://%s%s%s:%s%s" : "%.0s%.0s%.0s%.0s%.0s%s",
+        u->is_tls ? "s" : "", v6 ? "[" : "", u->host, v6 ? "]" : "", u->port, response->location);
     if (n < 0 || (size_t)n >= size)
         return error_set(err, -EINVAL, "the redirect is too long");
     struct url next;

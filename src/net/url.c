@@ -74,7 +74,8 @@ int url_parse(const char *text, struct url *ret, struct error *err)
         return r;
     const char *path = authority + len;
     size_t path_len = strcspn(path, "#");
-    int n = snprintf(u.path, sizeof(u.path), "%s%.*s", *path == '/' ? "" : "/", (int)path_len, path);
+    int n =
+        snprintf(u.path, sizeof(u.path), "%s%.*s", *path == '/' ? "" : "/", (int)path_len, path);
     if (n < 0 || (size_t)n >= sizeof(u.path))
         return error_set(err, -EINVAL, "\"%s\" is too long", text);
     *ret = u;

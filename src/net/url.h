@@ -10,7 +10,7 @@ struct url {
     bool is_tls;
     char host[256]; /* without brackets when it is an IPv6 address */
     char port[6];
-    char path[2048]; /* path and query, at least "/" */
+    char path[2048];    /* path and query, at least "/" */
     char userinfo[256]; /* "user:password", or empty */
 };
 
