@@ -144,6 +144,21 @@ bool profile_add_value(struct profile *p, uint32_t node, int64_t value)
     return profile_add(p, &(struct sample){.node = node, .values = &value});
 }
 
+void profile_move_row(struct profile *p, size_t from, size_t to)
+{
+    if (from == to)
+        return;
+    p->node[to] = p->node[from];
+    for (uint32_t t = 0; t < p->n_types; t++)
+        p->values[t][to] = p->values[t][from];
+    if (p->attrs)
+        p->attrs[to] = p->attrs[from];
+    if (p->link)
+        p->link[to] = p->link[from];
+    if (p->time_ns)
+        p->time_ns[to] = p->time_ns[from];
+}
+
 int64_t profile_total(const struct profile *p, uint32_t type)
 {
     uint64_t sum = 0;

@@ -95,6 +95,9 @@ bool profile_add_value(struct profile *p, uint32_t node, int64_t value);
 /* Room for n more samples, so that the columns grow once. */
 bool profile_reserve(struct profile *p, size_t n);
 
+/* Copies row `from` over row `to`. Filters keep rows by moving them down, then cut n_samples. */
+void profile_move_row(struct profile *p, size_t from, size_t to);
+
 static inline uint32_t profile_attrs(const struct profile *p, size_t i)
 {
     return p->attrs ? p->attrs[i] : 0;
