@@ -12,10 +12,9 @@ static void place(struct idset *set, uint64_t slot)
     set->slots[at] = slot;
 }
 
-static bool grow(struct budget *b, struct idset *set)
+static bool grow(struct budget *b, struct idset *set, size_t new_n)
 {
     size_t old_n = set->slots ? set->mask + 1 : 0;
-    size_t new_n = old_n ? old_n * 2 : SLOTS_MIN;
     struct idset bigger = {.mask = new_n - 1, .len = set->len};
     void *slots = NULL;
 
@@ -35,12 +34,21 @@ static bool grow(struct budget *b, struct idset *set)
 bool idset_add(struct budget *b, struct idset *set, uint64_t hash, uint32_t id)
 {
     if (!set->slots || set->len * 4 >= (set->mask + 1) * 3) {
-        if (!grow(b, set))
+        if (!grow(b, set, set->slots ? (set->mask + 1) * 2 : SLOTS_MIN))
             return false;
     }
     place(set, (hash >> 32 << 32) | (id + 1));
     set->len++;
     return true;
+}
+
+bool idset_reserve(struct budget *b, struct idset *set, size_t n)
+{
+    size_t have = set->slots ? set->mask + 1 : 0, want = SLOTS_MIN;
+
+    while (want / 4 * 3 <= n && want <= SIZE_MAX / 2 / sizeof(uint64_t))
+        want *= 2;
+    return want <= have || grow(b, set, want);
 }
 
 void idset_clear(struct idset *set)

@@ -8,8 +8,8 @@
 
 /*
  * The index behind an interned table: finds the id of an element by its hash. The elements live in
- * the caller's columns; a slot holds the high half of the hash (which also chooses the slot, so that
- * growing needs no rehash) and the id: a probe rarely touches a column for nothing.
+ * the caller's columns; a slot holds the high half of the hash (which also chooses the slot, so
+ * that growing needs no rehash) and the id: a probe rarely touches a column for nothing.
  *
  *     IDSET_FIND(&set, hash, id, equal(table[id], wanted))  -> id, or IDSET_NONE
  *     idset_add(budget, &set, hash, id)                      the element was not there
@@ -44,5 +44,7 @@ struct idset {
 
 /* False when the budget is spent; the set is then as it was. */
 bool idset_add(struct budget *b, struct idset *set, uint64_t hash, uint32_t id);
+/* Room for n elements in all, so that adding them moves nothing. */
+bool idset_reserve(struct budget *b, struct idset *set, size_t n);
 void idset_clear(struct idset *set);
 void idset_done(struct budget *b, struct idset *set);

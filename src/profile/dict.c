@@ -69,6 +69,25 @@ void dict_free(struct dict *d)
     free(d);
 }
 
+/* Room in one table and its index, unless that is more than an eighth of what is left. */
+#define RESERVE(d, table, index, n)                                                                \
+    ({                                                                                             \
+        size_t n_ = (n), left_ = (d)->budget->limit - (d)->budget->used;                           \
+        if (n_ > 0 && n_ <= left_ / 8 / (sizeof(*(d)->table.data) + 4 * sizeof(uint64_t))) {       \
+            (void)vec_reserve((d)->budget, &(d)->table, n_);                                       \
+            (void)idset_reserve((d)->budget, &(d)->index, (d)->index.len + n_);                    \
+        }                                                                                          \
+    })
+
+void dict_reserve(struct dict *d, struct dict_room room)
+{
+    RESERVE(d, strings, string_index, room.strings);
+    RESERVE(d, functions, function_index, room.functions);
+    RESERVE(d, locations, location_index, room.locations);
+    if (room.lines <= (d->budget->limit - d->budget->used) / 8 / sizeof(struct line))
+        (void)vec_reserve(d->budget, &d->lines, room.lines);
+}
+
 /* Adds an element that is not there yet: to the column, then to the index; both or neither. */
 #define ADD(d, table, index, hash, ...)                                                            \
     ({                                                                                             \
@@ -141,7 +160,8 @@ uint32_t dict_function(struct dict *d, struct function f)
     if (function_equal(&f, &(struct function){0}))
         return 0;
     uint64_t hash = hash_mix(hash_mix(pair(f.name, f.system_name), f.file), (uint64_t)f.start_line);
-    uint32_t id = IDSET_FIND(&d->function_index, hash, i, function_equal(&d->functions.data[i], &f));
+    uint32_t id =
+        IDSET_FIND(&d->function_index, hash, i, function_equal(&d->functions.data[i], &f));
     return id != IDSET_NONE ? id : ADD(d, functions, function_index, hash, f);
 }
 
@@ -160,7 +180,8 @@ uint32_t dict_mapping(struct dict *d, struct mapping m)
         return 0;
     uint64_t flags = (uint64_t)(m.has_functions | m.has_filenames << 1 | m.has_line_numbers << 2 |
                                 m.has_inline_frames << 3);
-    uint64_t hash = hash_mix(hash_mix(m.start, m.limit), hash_mix(m.offset, pair(m.file, m.build_id)));
+    uint64_t hash =
+        hash_mix(hash_mix(m.start, m.limit), hash_mix(m.offset, pair(m.file, m.build_id)));
     hash = hash_mix(hash, pair(m.attrs, (uint32_t)flags));
     uint32_t id = IDSET_FIND(&d->mapping_index, hash, i, mapping_equal(&d->mappings.data[i], &m));
     return id != IDSET_NONE ? id : ADD(d, mappings, mapping_index, hash, m);
@@ -224,7 +245,8 @@ uint32_t dict_attribute(struct dict *d, struct attribute a)
 {
     if (attribute_equal(&a, &(struct attribute){0}))
         return 0;
-    uint64_t hash = hash_mix(hash_mix(pair(a.key, a.unit), pair(a.text, a.kind)), (uint64_t)a.number);
+    uint64_t hash =
+        hash_mix(hash_mix(pair(a.key, a.unit), pair(a.text, a.kind)), (uint64_t)a.number);
     uint32_t id =
         IDSET_FIND(&d->attribute_index, hash, i, attribute_equal(&d->attributes.data[i], &a));
     return id != IDSET_NONE ? id : ADD(d, attributes, attribute_index, hash, a);
@@ -232,7 +254,8 @@ uint32_t dict_attribute(struct dict *d, struct attribute a)
 
 uint32_t dict_string_attribute(struct dict *d, uint32_t key, uint32_t text)
 {
-    return dict_attribute(d, (struct attribute){.key = key, .text = text, .kind = ATTRIBUTE_STRING});
+    return dict_attribute(d,
+                          (struct attribute){.key = key, .text = text, .kind = ATTRIBUTE_STRING});
 }
 
 uint32_t dict_int_attribute(struct dict *d, uint32_t key, int64_t number, uint32_t unit)
@@ -262,10 +285,10 @@ uint32_t dict_attrs(struct dict *d, uint32_t *ids, size_t n)
     if (kept == 0)
         return 0;
     uint64_t hash = hash_bytes(ids, kept * sizeof(*ids));
-    uint32_t id = IDSET_FIND(&d->attr_set_index, hash, i,
-                             d->attr_sets.data[i].n == kept &&
-                                 memcmp(d->attr_ids.data + d->attr_sets.data[i].first, ids,
-                                        kept * sizeof(*ids)) == 0);
+    uint32_t id = IDSET_FIND(
+        &d->attr_set_index, hash, i,
+        d->attr_sets.data[i].n == kept &&
+            memcmp(d->attr_ids.data + d->attr_sets.data[i].first, ids, kept * sizeof(*ids)) == 0);
     if (id != IDSET_NONE)
         return id;
     size_t first = d->attr_ids.len;

@@ -101,9 +101,9 @@ struct dict_string {
 };
 
 struct trie_slot {
-    uint64_t key; /* parent << 32 | location; 0 is free (no child has location 0) */
+    uint32_t parent, location; /* location 0 is free: no child has it */
     uint32_t node;
-} __attribute__((packed, aligned(4)));
+};
 
 struct dict {
     struct budget *budget;
@@ -127,6 +127,7 @@ struct dict {
         attr_set_index, link_index;
     struct trie_slot *trie_slots;
     size_t trie_mask;
+    size_t trie_used; /* slots taken */
 };
 
 /* The budget must outlive the dictionary. Never NULL: even a budget of 0 makes a dictionary, one in
@@ -134,6 +135,15 @@ struct dict {
 struct dict *dict_new(struct budget *budget);
 void dict_free(struct dict *d); /* NULL is fine */
 DEFINE_CLEANUP(struct dict *, dict_free)
+
+/*
+ * Room for this many more elements, for a decoder that has counted: tables then grow once. Only a
+ * wish: what would take a large part of the budget is not granted, and nothing fails.
+ */
+struct dict_room {
+    size_t strings, functions, locations, lines;
+};
+void dict_reserve(struct dict *d, struct dict_room room);
 
 uint32_t dict_string(struct dict *d, struct bytes s);
 uint32_t dict_cstring(struct dict *d, const char *s);
@@ -171,8 +181,8 @@ uint32_t dict_stack(struct dict *d, const uint32_t *leaf_first, size_t n);
  * A stack of one named frame on top of parent, for formats that know names only: interns the
  * function and a location without address. `type` is a frame type string or 0.
  */
-uint32_t dict_frame(struct dict *d, uint32_t parent, struct function f, int64_t line, int64_t column,
-                    uint32_t type);
+uint32_t dict_frame(struct dict *d, uint32_t parent, struct function f, int64_t line,
+                    int64_t column, uint32_t type);
 
 static inline struct bytes dict_text(const struct dict *d, uint32_t id)
 {

@@ -1,21 +1,33 @@
 /*
  * The stack trie of a dictionary: who called whom, each distinct stack one node.
  *
- * The index is an open-addressed table keyed by (parent, location). A stack of n frames costs n
- * dependent look-ups, which is what decoding a profile mostly costs; formats that repeat stacks
- * should remember the node they got for one.
+ * Nodes are numbered as they come, so the frames of a new stack get ids in a row: the first child
+ * of node n is nearly always n + 1. That child is found by looking at the columns there, which the
+ * walk down a stack reads one after the other anyway, and is in no table. Only the other children
+ * are: an open-addressed table keyed by (parent, location) holds one entry per place where stacks
+ * part, not one per frame.
  */
 #include "base/hash.h"
 #include "profile/dict.h"
 
-#define SLOTS_MIN 256
+#define SLOTS_MIN 64
 
-static size_t slot_of(uint64_t key, size_t mask)
+static inline size_t slot_of(uint32_t parent, uint32_t location, size_t mask)
 {
     /* The caller's column is input, but a flood of collisions only slows its own decoding, within
      * the budget: a cheap multiplication is enough. */
+    uint64_t key = (uint64_t)parent << 32 | location;
     uint64_t h = (key ^ hash_seed) * 0x9E3779B97F4A7C15u;
     return (h >> 32 ^ h >> 12) & mask;
+}
+
+static void place(struct trie_slot *slots, size_t mask, struct trie_slot s)
+{
+    size_t at = slot_of(s.parent, s.location, mask);
+
+    while (slots[at].location)
+        at = (at + 1) & mask;
+    slots[at] = s;
 }
 
 static bool grow(struct dict *d)
@@ -29,13 +41,8 @@ static bool grow(struct dict *d)
     struct trie_slot *slots = p;
     memset(slots, 0, new_n * sizeof(*slots));
     for (size_t i = 0; i < old_n; i++) {
-        struct trie_slot s = d->trie_slots[i];
-        if (!s.key)
-            continue;
-        size_t at = slot_of(s.key, new_n - 1);
-        while (slots[at].key)
-            at = (at + 1) & (new_n - 1);
-        slots[at] = s;
+        if (d->trie_slots[i].location)
+            place(slots, new_n - 1, d->trie_slots[i]);
     }
     if (d->trie_slots)
         budget_free(d->budget, d->trie_slots, old_n * sizeof(*slots));
@@ -44,29 +51,55 @@ static bool grow(struct dict *d)
     return true;
 }
 
-uint32_t dict_node(struct dict *d, uint32_t parent, uint32_t location)
+static bool is_child(const struct dict *d, size_t node, uint32_t parent, uint32_t location)
 {
-    uint64_t key = (uint64_t)parent << 32 | location;
+    return node < d->node_parent.len && d->node_location.data[node] == location &&
+           d->node_parent.data[node] == parent;
+}
+
+/* The child of parent at location, or 0. */
+static inline uint32_t find(const struct dict *d, uint32_t parent, uint32_t location)
+{
+    if (is_child(d, (size_t)parent + 1, parent, location))
+        return parent + 1;
+    if (!d->trie_slots)
+        return 0;
+    for (size_t at = slot_of(parent, location, d->trie_mask);; at = (at + 1) & d->trie_mask) {
+        const struct trie_slot *s = &d->trie_slots[at];
+        if (s->location == 0)
+            return 0;
+        if (s->location == location && s->parent == parent)
+            return s->node;
+    }
+}
+
+/* Adds a child that is not there; 0 when the budget is spent. */
+static uint32_t add(struct dict *d, uint32_t parent, uint32_t location)
+{
     size_t n = d->node_parent.len;
 
-    if (location == 0)
-        return parent;
-    if (n * 4 >= (d->trie_slots ? d->trie_mask + 1 : 0) * 3 && !grow(d))
-        return 0;
-    size_t at = slot_of(key, d->trie_mask);
-    for (; d->trie_slots[at].key; at = (at + 1) & d->trie_mask) {
-        if (d->trie_slots[at].key == key)
-            return d->trie_slots[at].node;
-    }
     if (n >= UINT32_MAX - 1 || !vec_reserve(d->budget, &d->node_parent, 1) ||
         !vec_reserve(d->budget, &d->node_location, 1)) {
         d->budget->failed = true;
         return 0;
     }
+    if ((size_t)parent + 1 != n) {
+        if (d->trie_used * 4 >= (d->trie_slots ? d->trie_mask + 1 : 0) * 3 && !grow(d))
+            return 0;
+        place(d->trie_slots, d->trie_mask, (struct trie_slot){parent, location, (uint32_t)n});
+        d->trie_used++;
+    }
     d->node_parent.data[d->node_parent.len++] = parent;
     d->node_location.data[d->node_location.len++] = location;
-    d->trie_slots[at] = (struct trie_slot){key, (uint32_t)n};
     return (uint32_t)n;
+}
+
+uint32_t dict_node(struct dict *d, uint32_t parent, uint32_t location)
+{
+    if (location == 0)
+        return parent;
+    uint32_t node = find(d, parent, location);
+    return node ? node : add(d, parent, location);
 }
 
 uint32_t dict_stack(struct dict *d, const uint32_t *leaf_first, size_t n)
@@ -78,8 +111,8 @@ uint32_t dict_stack(struct dict *d, const uint32_t *leaf_first, size_t n)
     return node;
 }
 
-uint32_t dict_frame(struct dict *d, uint32_t parent, struct function f, int64_t line, int64_t column,
-                    uint32_t type)
+uint32_t dict_frame(struct dict *d, uint32_t parent, struct function f, int64_t line,
+                    int64_t column, uint32_t type)
 {
     struct line l = {.function = dict_function(d, f), .line = line, .column = column};
     return dict_node(d, parent, dict_location(d, (struct location){.type = type}, &l, 1));
