@@ -1,0 +1,72 @@
+#pragma once
+
+#include "base/arena.h"
+#include "base/idset.h"
+#include "profile/profile.h"
+
+/* What one entry of a report stands for. */
+enum granularity {
+    GRANULARITY_DEFAULT, /* what the report is usually shown by: functions for most */
+    GRANULARITY_FUNCTIONS,
+    GRANULARITY_FILEFUNCTIONS,
+    GRANULARITY_FILES,
+    GRANULARITY_LINES,
+    GRANULARITY_ADDRESSES,
+    GRANULARITY_PACKAGES,
+};
+
+/*
+ * Locations seen at a granularity: each location is one frame or, with inlining, several, and equal
+ * frames have one id, whatever locations they come from. Reports count per frame.
+ *
+ * A frame holds what pprof's entries hold, so that entries here are equal exactly where they are
+ * equal there. Id 0 is no frame.
+ */
+struct frame {
+    uint32_t name;   /* string: function, or package */
+    uint32_t file;   /* string: source file, trimmed and cleaned */
+    uint32_t object; /* string: binary; only where there is no name or objects are kept */
+    uint32_t type;   /* string: frame type of the location it was first seen in; not compared */
+    uint64_t address;
+    int64_t start_line;
+    int64_t line;
+    int64_t column;
+};
+
+struct frame_options {
+    enum granularity granularity;
+    bool no_inlines;   /* only the function that was really called */
+    bool show_columns; /* lines have columns */
+    bool keep_objects; /* functions of different binaries are different */
+    bool name_unknown; /* what has no name is called BINARY+0xADDRESS and kept apart */
+    const char *trim_path, *source_path; /* as path_trim() takes them; NULL is fine */
+};
+
+struct frames {
+    struct dict *dict;
+    struct frame_options options;
+    VEC(struct frame) all;
+    VEC(uint32_t) ids;       /* frames of the locations seen so far, innermost first */
+    VEC(uint32_t) first;     /* per location: where its frames start in ids, + 1; 0 is not seen */
+    VEC(uint32_t) count;     /* per location */
+    VEC(uint32_t) files;     /* per string: it trimmed and cleaned, + 1; 0 is not known */
+    VEC(const char *) names; /* per frame: its printable name, once asked for */
+    struct idset index;
+    struct arena text;
+};
+
+void frames_init(struct frames *f, struct dict *d, struct frame_options options);
+void frames_done(struct frames *f);
+
+/*
+ * The frames of a location: *ret_n ids starting at f->ids.data[return value], innermost first.
+ * There is at least one, unless the budget is spent (then there are none).
+ */
+size_t frames_of(struct frames *f, uint32_t location, uint32_t *ret_n);
+
+/* "0000000000401000 main.main /src/main.go:7": what reports print; valid until frames_done(). */
+const char *frames_name(struct frames *f, uint32_t frame);
+
+/* The package part of a function name: "net/http" of "net/http.(*conn).serve", "std" of
+ * "std::sort", "java.util" of "java.util.HashMap.get"; "" when it has none. */
+struct bytes frames_package(struct bytes function);

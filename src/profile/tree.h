@@ -1,0 +1,39 @@
+#pragma once
+
+#include "profile/frames.h"
+#include "profile/profile.h"
+
+/*
+ * The call tree of a profile at a granularity, whole: what a flame graph draws. Node 0 is the root
+ * and holds everything; every parent has a smaller id than its children, so one pass forward visits
+ * parents first and one backward children first.
+ *
+ * Children of a node are a list ordered by name. Where a value is negative (a difference), totals
+ * may be smaller than the sum of their parts.
+ */
+struct tree {
+    struct frames frames; /* frame ids below are its */
+
+    VEC(uint32_t) parent;
+    VEC(uint32_t) frame; /* 0 for the root */
+    VEC(int64_t) self;
+    VEC(int64_t) total;                      /* self and all below */
+    VEC(uint32_t) first_child, next_sibling; /* 0 ends a list */
+    uint32_t max_depth;                      /* of the deepest node; the root has 0 */
+};
+
+/*
+ * Builds the tree of column `type`. Set options.name_unknown to keep what has no name apart.
+ * Returns 0 or -ENOBUFS; tree_done() is due either way.
+ */
+int tree_build(const struct profile *p, uint32_t type, struct frame_options options,
+               struct tree *ret, struct error *err);
+void tree_done(struct tree *t);
+
+static inline size_t tree_len(const struct tree *t)
+{
+    return t->parent.len;
+}
+
+/* The name of a node's frame, as reports print it; "root" for the root. */
+const char *tree_name(struct tree *t, uint32_t node);

@@ -1,0 +1,81 @@
+#include <errno.h>
+
+#include "lib/test.h"
+#include "profile/tree.h"
+
+static uint32_t call(struct dict *d, uint32_t parent, const char *name, int64_t line)
+{
+    return dict_frame(d, parent, (struct function){.name = dict_cstring(d, name)}, line, 0, 0);
+}
+
+static struct profile *sample_profile(struct profile_set *set)
+{
+    struct dict *d = set->dict;
+    struct profile *p = profile_set_add(set);
+    profile_add_ctype(p, "samples", "count");
+    uint32_t root = call(d, 0, "main", 1), other = call(d, 0, "main", 2);
+    profile_add_value(p, call(d, root, "b", 0), 1);
+    profile_add_value(p, call(d, other, "a", 0), 2);
+    profile_add_value(p, call(d, other, "b", 0), 4);
+    profile_add_value(p, root, 8);
+    profile_add_value(p, 0, 16);
+    return p;
+}
+
+static void stacks_that_look_the_same_are_one_branch(struct test *t)
+{
+    struct budget budget;
+    budget_init(&budget, BUDGET_DEFAULT_BYTES);
+    struct profile_set *set = profile_set_new(&budget);
+    struct profile *p = sample_profile(set);
+    struct tree tree;
+
+    CHECK_INT(t, tree_build(p, 0, (struct frame_options){0}, &tree, NULL), 0);
+    CHECK_INT(t, tree_len(&tree), 4);
+    CHECK_INT(t, tree.max_depth, 2);
+    CHECK_INT(t, tree.total.data[0], 31);
+    CHECK_INT(t, tree.self.data[0], 16);
+    CHECK_STR(t, tree_name(&tree, 0), "root");
+    uint32_t main_node = tree.first_child.data[0];
+    CHECK_STR(t, tree_name(&tree, main_node), "main");
+    CHECK_INT(t, tree.next_sibling.data[main_node], 0);
+    CHECK_INT(t, tree.total.data[main_node], 15);
+    CHECK_INT(t, tree.self.data[main_node], 8);
+    uint32_t a = tree.first_child.data[main_node], b = tree.next_sibling.data[a];
+    CHECK_STR(t, tree_name(&tree, a), "a");
+    CHECK_STR(t, tree_name(&tree, b), "b");
+    CHECK_INT(t, tree.total.data[b], 5);
+    tree_done(&tree);
+
+    CHECK_INT(
+        t, tree_build(p, 0, (struct frame_options){.granularity = GRANULARITY_LINES}, &tree, NULL),
+        0);
+    CHECK_INT(t, tree_len(&tree), 6);
+    tree_done(&tree);
+    profile_set_free(set);
+}
+
+static void survives_running_out_of_memory_anywhere(struct test *t)
+{
+    int r = -ENOBUFS;
+    for (size_t extra = 0; r < 0 && extra < 300000; extra += 16) {
+        struct budget budget;
+        struct error err = {0};
+        budget_init(&budget, BUDGET_DEFAULT_BYTES);
+        struct profile_set *set = profile_set_new(&budget);
+        struct profile *p = sample_profile(set);
+        struct tree tree;
+        budget.limit = budget.used + extra;
+        r = tree_build(p, 0, (struct frame_options){0}, &tree, &err);
+        CHECK(t, r == 0 || (r == -ENOBUFS && err.text[0]));
+        tree_done(&tree);
+        profile_set_free(set);
+    }
+    CHECK_INT(t, r, 0);
+}
+
+static const struct test_case cases[] = {
+    TEST(stacks_that_look_the_same_are_one_branch),
+    TEST(survives_running_out_of_memory_anywhere),
+};
+TEST_MAIN(cases)
