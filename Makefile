@@ -1,14 +1,45 @@
 # Everything a person does here is one of these; Meson and Ninja do the work.
 BUILD ?= build
 
-.PHONY: deps build run test lint bench fuzz install clean
+.PHONY: all deps build run test lint coverage bench fuzz install clean
+all: build
 
-build:
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
-	@ninja -C $(BUILD)
+deps:
+	@tools/deps.sh build
 
-test: build
-	@meson test -C $(BUILD)
+build: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@ninja -C $(BUILD) --quiet
+
+# The main job of this stage: a profile, and where its time went.
+run: build
+	@$(BUILD)/vesta top examples/fib.pb.gz
+
+test:
+	@tools/deps.sh test
+	@python3 tools/run_tests.py
+
+lint:
+	@tools/deps.sh lint
+	@tools/lint.sh
+
+coverage:
+	@tools/deps.sh lint
+	@python3 tools/coverage.py
+
+bench: bench-formats
+
+bench-%: build
+	@tools/deps.sh test
+	@python3 bench/bench_$*.py
+
+# Long fuzzing: SECONDS per target, e.g. make fuzz SECONDS=600 TARGET=pprof
+fuzz:
+	@tools/deps.sh test
+	@python3 tools/fuzz.py --seconds $(or $(SECONDS),60) $(TARGET)
+
+install: build
+	@ninja -C $(BUILD) install
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf build build-asan build-tsan build-fuzz build-coverage

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Installs what is missing to build, test or lint Vesta on Debian 12 or 13, and says what and why.
+# usage: tools/deps.sh build|test|lint     (test includes build, lint includes both)
+# Where it may not install, it prints the one command to run and fails.
+set -eu
+
+# group | how to tell that it is there | package | why
+table='
+build|cmd gcc|gcc|compiles C
+build|file /usr/include/stdio.h|libc6-dev|the C library headers
+build|cmd meson|meson|describes the build
+build|cmd ninja|ninja-build|runs the build
+build|cmd pkg-config|pkg-config|finds libraries
+build|pc libdeflate|libdeflate-dev|fast gzip
+build|pc zlib|zlib1g-dev|gzip as a stream
+build|pc libzstd|libzstd-dev|zstd
+build|pc libpcre2-8|libpcre2-dev|regular expressions of users
+build|pc openssl|libssl-dev|profiles from https URLs
+build|pc libedit|libedit-dev|history and completion at the prompt
+build|pc libdw|libdw-dev|DWARF lines and inlined functions
+build|pc libelf|libelf-dev|ELF files
+build|pc liblzma|liblzma-dev|compressed symbol tables (minidebuginfo)
+build|pc capstone|libcapstone-dev|disassembly
+build|file /usr/include/libiberty/demangle.h|libiberty-dev|names of C++, Rust and D functions
+test|cmd python3|python3|runs the end-to-end tests
+test|py pytest|python3-pytest|runs the end-to-end tests
+test|cmd clang|clang|second compiler, and the fuzzers
+test|fuzzer|FUZZER_RUNTIME|what fuzz targets link
+test|cmd go|golang-go|go tool pprof, to compare with
+test|cmd node|nodejs|makes fresh heap snapshots
+test|cmd npm|npm|fetches an independent heap analyser to compare with
+test|cmd chromium|chromium|opens flame graphs in a real browser
+test|cmd dot|graphviz|draws call graphs
+test|cmd objdump|binutils|an independent view of binaries
+lint|cmd clang-format|clang-format|checks the layout of code
+lint|cmd clang-tidy|clang-tidy|checks code
+lint|cmd gcovr|gcovr|reports coverage
+'
+
+have() {
+    case $1 in
+    cmd) command -v "$2" >/dev/null 2>&1 ;;
+    file) [ -e "$2" ] ;;
+    pc) command -v pkg-config >/dev/null 2>&1 && pkg-config --exists "$2" ;;
+    py) command -v python3 >/dev/null 2>&1 && python3 -c "import $2" 2>/dev/null ;;
+    fuzzer) command -v clang >/dev/null 2>&1 &&
+        [ -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ] ;;
+    esac
+}
+
+# The fuzzer's runtime is packaged per version of clang.
+package_name() {
+    if [ "$1" != FUZZER_RUNTIME ]; then
+        echo "$1"
+        return
+    fi
+    case $(. /etc/os-release && echo "${VERSION_ID:-}") in
+    12) echo libclang-rt-14-dev ;;
+    *) echo libclang-rt-19-dev ;;
+    esac
+}
+
+case ${1:-} in
+build) wanted="build" ;;
+test) wanted="build test" ;;
+lint) wanted="build test lint" ;;
+*)
+    echo "usage: tools/deps.sh build|test|lint" >&2
+    exit 2
+    ;;
+esac
+
+missing=""
+while IFS='|' read -r group how package why; do
+    case " $wanted " in *" $group "*) ;; *) continue ;; esac
+    # shellcheck disable=SC2086
+    if [ -z "$group" ] || have $how; then continue; fi
+    package=$(package_name "$package")
+    echo "missing: $package ($why)"
+    missing="$missing $package"
+done <<EOF
+$table
+EOF
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "This is not Debian; install what corresponds to:$missing" >&2
+    exit 1
+fi
+as_root=""
+if [ "$(id -u)" != 0 ]; then
+    if ! sudo -n true 2>/dev/null; then
+        echo "Not allowed to install. Run this once, then try again:" >&2
+        echo "    sudo apt-get install -y$missing" >&2
+        exit 1
+    fi
+    as_root="sudo"
+fi
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -qq
+# shellcheck disable=SC2086
+$as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+echo "installed:$missing"

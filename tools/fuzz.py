@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Builds the fuzz targets, replays the corpus through them, then fuzzes each for a while.
+
+usage: fuzz.py [--seconds N] [--report JUNIT.xml] [TARGET...]
+
+Seeds are the corpus files of the target's format (when there is a corpus), unpacked first because a
+fuzzer cannot see through gzip. New inputs are kept in build-fuzz/found/TARGET, crashes in
+build-fuzz/crash-*."""
+
+import argparse
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+import xml.sax.saxutils as sax
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FUZZ = ROOT / "build-fuzz"
+CORPUS = pathlib.Path(os.environ.get("VESTA_CORPUS", ROOT.parent / "shared" / "corpus"))
+SEED_MAX = 128 << 10
+
+# Where a target's seeds lie in the corpus, when not in the folder of its own name.
+FOLDERS = {"otlp_json": "otlp", "pclntab": "elf", "dhat": "other", "massif": "other",
+           "ghc_prof": "other", "pmcstat": "other"}
+
+
+def build():
+    if not (FUZZ / "build.ninja").exists():
+        subprocess.run(["meson", "setup", str(FUZZ), "-Dfuzz=true",
+                        "-Db_sanitize=address,undefined"], cwd=ROOT, check=True,
+                       env=dict(os.environ, CC="clang"), stdout=subprocess.DEVNULL)
+    return subprocess.run(["ninja", "-C", str(FUZZ), "--quiet"], cwd=ROOT).returncode == 0
+
+
+def plain(path):
+    """The content without its gzip layers; a damaged layer stays as it is."""
+    data = path.read_bytes()
+    while data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, ValueError):
+            break
+    return data
+
+
+def make_seeds(target, folder):
+    """Copies seeds into a folder and returns how many there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = CORPUS / FOLDERS.get(target, target.replace("_", "-"))
+    n = 0
+    for path in sorted(source.rglob("*")):
+        if not path.is_file() or "expected" in path.parts or path.stat().st_size > SEED_MAX:
+            continue
+        data = plain(path)
+        if len(data) <= SEED_MAX:
+            (folder / f"{n:04d}").write_bytes(data)
+            n += 1
+    return n
+
+
+def run_target(binary, seconds):
+    """Returns None, or what went wrong."""
+    target = binary.name.removeprefix("fuzz_")
+    seeds, found = FUZZ / "seeds" / target, FUZZ / "found" / target
+    n = make_seeds(target, seeds)
+    found.mkdir(parents=True, exist_ok=True)
+    common = [str(binary), "-timeout=10", "-rss_limit_mb=2048", "-max_len=131072",
+              f"-artifact_prefix={FUZZ}/crash-{target}-", str(found), str(seeds)]
+    env = dict(os.environ, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+    for what, limit in (("replay", "-runs=0"), ("fuzz", f"-max_total_time={seconds}")):
+        done = subprocess.run([*common, limit], cwd=FUZZ, env=env, capture_output=True, text=True,
+                              errors="replace", timeout=seconds + 600)
+        if done.returncode != 0:
+            return f"{what}: " + done.stderr[-4000:]
+    last = [line for line in done.stderr.splitlines() if line.startswith("#")][-1:]
+    print(f"  {target:14} {n:4} seeds  {' '.join(' '.join(last).split())[:100]}", flush=True)
+    return None
+
+
+def write_report(path, results):
+    cases = "".join(
+        f'<testcase classname="fuzz" name={sax.quoteattr(name)}>'
+        + (f"<failure>{sax.escape(ascii(why))}</failure>" if why else "") + "</testcase>"
+        for name, why in results.items())
+    pathlib.Path(path).write_text(f"<testsuite>{cases}</testsuite>")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--report")
+    parser.add_argument("targets", nargs="*")
+    args = parser.parse_args()
+    results = {"build": None if build() else "the fuzz build failed"}
+    for binary in sorted((FUZZ / "fuzz").glob("fuzz_*")):
+        name = binary.name.removeprefix("fuzz_")
+        if binary.is_dir() or (args.targets and name not in args.targets) or results["build"]:
+            continue
+        results[name] = run_target(binary, args.seconds)
+        if results[name]:
+            print(f"  {name}: FAILED\n{results[name]}", flush=True)
+    if args.report:
+        write_report(args.report, results)
+    return any(results.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Builds and runs every test, and ends with `N passed, N failed`.
+
+  1. the build, by gcc with warnings as errors
+  2. unit tests, layer and header checks
+  3. end-to-end tests of the real program
+  4. unit tests again under AddressSanitizer and UndefinedBehaviorSanitizer
+  5. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FUZZ_SECONDS = 3
+
+
+class Count:
+    passed = failed = skipped = 0
+
+
+def say(text):
+    print(f"\n== {text}", flush=True)
+
+
+def run(*command, **kwargs):
+    return subprocess.run([str(c) for c in command], cwd=ROOT, **kwargs).returncode
+
+
+def build(folder, *options):
+    """A failed build is one failed test."""
+    ready = (ROOT / folder / "build.ninja").exists() or run(
+        "meson", "setup", folder, *options, stdout=subprocess.DEVNULL) == 0
+    if ready and run("ninja", "-C", folder, "--quiet") == 0:
+        Count.passed += 1
+        return True
+    print(f"FAILED: the build in {folder}")
+    Count.failed += 1
+    return False
+
+
+def add_junit(path, code):
+    """Counts test cases; a runner that died without saying why is one failure."""
+    failed = 0
+    for case in ElementTree.parse(path).iter("testcase") if path.exists() else []:
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+            print(f"FAILED {case.get('classname', '')} {case.get('name')}")
+        elif case.find("skipped") is not None:
+            Count.skipped += 1
+        else:
+            Count.passed += 1
+    if code != 0 and failed == 0:
+        failed = 1
+        print("FAILED: the test runner itself")
+    Count.failed += failed
+
+
+def unit_tests(folder):
+    log = ROOT / folder / "meson-logs" / "testlog.junit.xml"
+    log.unlink(missing_ok=True)
+    add_junit(log, run("meson", "test", "-C", folder, "--print-errorlogs", "--no-rebuild"))
+
+
+def e2e_tests():
+    log = ROOT / "build" / "e2e.junit.xml"
+    log.unlink(missing_ok=True)
+    add_junit(log, run(sys.executable, "-m", "pytest", "-q", "--no-header", "-rs", "-p",
+                       "no:cacheprovider", f"--junitxml={log}", "tests/e2e"))
+
+
+def fuzz():
+    if not shutil.which("clang"):
+        print("SKIP: fuzzing needs clang")
+        Count.skipped += 1
+        return
+    log = ROOT / "build" / "fuzz.junit.xml"
+    log.unlink(missing_ok=True)
+    add_junit(log, run(sys.executable, "tools/fuzz.py", "--seconds", FUZZ_SECONDS, "--report", log))
+
+
+def main():
+    started = time.monotonic()
+    say("build")
+    if build("build", "--werror"):
+        say("unit tests, layers, headers")
+        unit_tests("build")
+        say("end to end")
+        e2e_tests()
+        say("unit tests under ASan and UBSan")
+        if build("build-asan", "-Db_sanitize=address,undefined"):
+            unit_tests("build-asan")
+        say("fuzz targets: the corpus, then a little fuzzing")
+        fuzz()
+    say(f"done in {time.monotonic() - started:.0f} s, {Count.skipped} skipped")
+    print(f"{Count.passed} passed, {Count.failed} failed", flush=True)
+    return Count.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
