@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cli/fetch.h"
 #include "net/url.h"
+#include "profile/merge.h"
 
 bool load_is_source(const char *argument)
 {
@@ -64,6 +65,25 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
             l->format = f;
     }
     return r;
+}
+
+/* Merges profiles[from..) of the set. */
+static struct profile *merge_from(struct loaded *l, size_t from)
+{
+    return profile_merge(l->set->dict, l->set->profiles.data + from, l->set->profiles.len - from,
+                         (struct merge_options){.drop_zero = true});
+}
+
+int load_profile(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
+                 struct error *err)
+{
+    int r = load_set(l, o, sources, n, err);
+    if (r < 0)
+        return r;
+    l->profile = merge_from(l, 0);
+    if (!l->profile)
+        return budget_error(&l->budget, err);
+    return 0;
 }
 
 void load_done(struct loaded *l)

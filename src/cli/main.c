@@ -13,10 +13,36 @@
 
 #define INPUT_AND_REPORT (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_REPORT | OPTIONS_OUTPUT)
 
+#define FILE_OPTIONS (OPTIONS_INPUT | OPTIONS_OUTPUT)
+
 /* In the order that help shows them. */
 static const struct command commands[] = {
+    {"top", "[N] SOURCE...", "the functions that cost most", NULL, INPUT_AND_REPORT, cmd_report,
+     REPORT_TOP},
+    {"tree", "[N] SOURCE...", "functions with their callers and callees", NULL, INPUT_AND_REPORT,
+     cmd_report, REPORT_TREE},
+    {"peek", "REGEX SOURCE...", "callers and callees of matching functions", NULL, INPUT_AND_REPORT,
+     cmd_report, REPORT_PEEK},
+    {"list", "REGEX SOURCE...", "source of matching functions with the cost of each line", NULL,
+     INPUT_AND_REPORT, cmd_report, REPORT_LIST},
+    {"disasm", "REGEX SOURCE...", "instructions of matching functions with their cost", NULL,
+     INPUT_AND_REPORT, cmd_report, REPORT_DISASM},
+    {"traces", "SOURCE...", "every distinct stack with its value and labels", NULL,
+     INPUT_AND_REPORT, cmd_report, REPORT_TRACES},
+    {"tags", "SOURCE...", "labels and what each of their values costs", NULL, INPUT_AND_REPORT,
+     cmd_report, REPORT_TAGS},
+    {"raw", "SOURCE...", "the profile as text, table by table", NULL, INPUT_AND_REPORT, cmd_report,
+     REPORT_RAW},
+    {"comments", "SOURCE...", "the comments stored in a profile", NULL, INPUT_AND_REPORT,
+     cmd_report, REPORT_COMMENTS},
+    {"dot", "SOURCE...", "the call graph for Graphviz", NULL, INPUT_AND_REPORT, cmd_report,
+     REPORT_DOT},
+    {"convert", "SOURCE... OUTPUT", "a profile in another format, saying what that one cannot hold",
+     NULL, FILE_OPTIONS | OPTIONS_CONVERT, cmd_convert, 0},
+    {"merge", "SOURCE... -o FILE", "several profiles added up into one", NULL,
+     FILE_OPTIONS | OPTIONS_CONVERT, cmd_merge, 0},
     {"info", "SOURCE...", "what a profile holds: format, sample types, totals, times, labels", NULL,
-     OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_INFO, cmd_info, 0},
+     FILE_OPTIONS | OPTIONS_INFO, cmd_info, 0},
 };
 
 const struct command *command_at(size_t n)

@@ -1,0 +1,50 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
+#include "cli/load.h"
+
+static bool is_count(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool needs_regex(int kind)
+{
+    return kind == REPORT_PEEK || kind == REPORT_LIST || kind == REPORT_DISASM;
+}
+
+/* top, tree, peek...: an optional count or a regex, then the sources. */
+int cmd_report(const struct command *self, struct options *o)
+{
+    CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf warnings = {0};
+    struct error err = {""};
+    const char *const *sources = o->args;
+    size_t n = o->n_args;
+    const char *regex = NULL;
+
+    if (needs_regex(self->argument)) {
+        if (n < 2)
+            return command_usage(self, "%s needs a regular expression and a profile", self->name);
+        regex = *sources++;
+        n--;
+    } else if (n > 1 && is_count(sources[0]) && !load_is_source(sources[0])) {
+        o->report.nodecount = (int)strtol(*sources++, NULL, 10);
+        n--;
+    }
+    if (n == 0)
+        return command_usage(self, "%s needs a profile", self->name);
+    int r = load_profile(&l, o, sources, n, &err);
+    if (r < 0)
+        return command_fail(r, &err);
+    o->report.warnings = &warnings;
+    r = report_run((enum report_kind)self->argument, l.profile, &o->report, regex, &out, &err);
+    fwrite(warnings.data, 1, warnings.len, stderr);
+    if (r < 0)
+        return command_fail(r, &err);
+    return command_write(o, buf_bytes(&out), false);
+}
