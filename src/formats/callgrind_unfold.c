@@ -14,16 +14,17 @@
  *   same proportions.
  * - A call that closes a cycle is not followed: the cost stays with the frames that led into the
  *   cycle, so recursion appears once.
- * - A context that carries less than CUT of the program's cost starts at its direct caller. That
- *   bounds the number of contexts; direct callers are always right.
+ * - A context that carries less than CUT of the program's cost starts at its direct caller, as do
+ *   all once there are CONTEXTS_MAX; so direct callers are always right.
  */
 #include <math.h>
 #include <string.h>
 
 #include "formats/callgrind_graph.h"
 
-#define CUT      1e-5
-#define WORK_MAX ((size_t)16 << 20) /* contexts x (locations + calls) before everything is cut */
+#define CUT          1e-7
+#define CONTEXTS_MAX ((size_t)1 << 18)
+#define WORK_MAX     ((size_t)16 << 20) /* contexts x (locations + calls) before everything is cut */
 
 #define NONE UINT32_MAX
 
@@ -342,7 +343,7 @@ static bool callee_shares(struct unfolding *u, uint32_t call, const double *shar
         ret[k] = whole > 0 ? cost / whole : 0;
         matters |= cost > CUT * u->total[k];
     }
-    return matters && u->work < WORK_MAX;
+    return matters && u->contexts.len < CONTEXTS_MAX;
 }
 
 /*

@@ -5,6 +5,8 @@
  *
  * A "calls" column (as reading callgrind makes it) gives the number of calls. Without one each call
  * is written as made once: callgrind_annotate takes the cost of a call made 0 times for self cost.
+ * The column also says that functions of one name in one object are one, whose lines may stand in
+ * several files.
  */
 #include "formats/callgrind_write.h"
 
@@ -19,6 +21,7 @@
 struct site {
     uint32_t function;
     uint32_t next; /* of the same function */
+    uint32_t file; /* string */
     uint64_t address;
     int64_t line;
 };
@@ -79,7 +82,7 @@ struct writer {
     VEC(uint32_t) number_of[2]; /* per string: as a file, as an object */
     VEC(uint8_t) function_named;
     uint32_t n_numbers[2];
-    uint64_t last_address;
+    uint32_t file; /* string: the file that lines are in */
 };
 
 static void writer_done(struct writer *w)
@@ -147,10 +150,12 @@ static bool sum_nodes(struct writer *w)
 
 static uint32_t function_of(struct writer *w, struct written_function f)
 {
-    uint64_t hash = hash_mix(hash_mix((uint64_t)f.name << 32 | f.file, f.object), f.address);
+    bool any_file = w->calls_column != NONE;
+    uint64_t file = any_file ? 0 : f.file;
+    uint64_t hash = hash_mix(hash_mix((uint64_t)f.name << 32 | file, f.object), f.address);
     uint32_t found = IDSET_FIND(
         &w->function_index, hash, i,
-        w->functions.data[i].name == f.name && w->functions.data[i].file == f.file &&
+        w->functions.data[i].name == f.name && (any_file || w->functions.data[i].file == f.file) &&
             w->functions.data[i].object == f.object && w->functions.data[i].address == f.address);
     if (found != IDSET_NONE)
         return found;
@@ -178,7 +183,7 @@ static uint32_t site_of(struct writer *w, uint32_t location, uint32_t i)
         const struct line *line = &d->lines.data[l->first_line + i];
         const struct function *named = &d->functions.data[line->function];
         f.name = named->name ? named->name : named->system_name;
-        f.file = named->file;
+        f.file = s.file = named->file;
         s.line = line->line;
     }
     if (!f.name)
@@ -330,6 +335,15 @@ static void write_function(struct writer *w, const char *key, uint32_t id)
     buf_add_byte(w->out, '\n');
 }
 
+/* Lines of other files than the function's are inlined code. */
+static void write_file_change(struct writer *w, const struct written_function *f, uint32_t file)
+{
+    if (w->file == file)
+        return;
+    write_name(w, file == f->file ? "fe" : "fi", 0, file);
+    w->file = file;
+}
+
 static void write_position(struct writer *w, const struct site *s)
 {
     if (w->with_addresses)
@@ -365,9 +379,10 @@ static void write_edge(struct writer *w, const struct written_function *caller, 
     const struct edge *e = &w->edges.data[id];
     const struct written_function *callee = &w->functions.data[e->callee];
 
+    write_file_change(w, caller, w->sites.data[e->site].file);
     if (callee->object != caller->object)
         write_name(w, "cob", 1, callee->object);
-    if (callee->file != caller->file)
+    if (callee->file != w->file)
         write_name(w, "cfi", 0, callee->file);
     write_function(w, "cfn", e->callee);
     buf_addf(w->out, "calls=%" PRIu64 " ", e->calls ? e->calls : 1);
@@ -385,9 +400,11 @@ static void write_body(struct writer *w)
         write_name(w, "ob", 1, f->object);
         write_name(w, "fl", 0, f->file);
         write_function(w, "fn", i);
+        w->file = f->file;
         for (uint32_t s = f->first_site; s != NONE; s = w->sites.data[s].next) {
             if (!any_cost(w->self.data + s * w->n, w->n))
                 continue;
+            write_file_change(w, f, w->sites.data[s].file);
             write_position(w, &w->sites.data[s]);
             write_costs(w, w->self.data + s * w->n);
         }
