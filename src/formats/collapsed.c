@@ -14,10 +14,9 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/hash.h"
-#include "base/idset.h"
 #include "formats/collapsed_names.h"
 #include "formats/formats.h"
+#include "formats/text_cache.h"
 #include "wire/lines.h"
 
 #define SNIFF_LINES_MAX 50
@@ -27,11 +26,6 @@ struct folded {
     struct bytes stack;
     struct bytes count;
     struct bytes before; /* differential files only */
-};
-
-struct frame_entry {
-    uint32_t text; /* string: the frame as the file has it, suffix and all */
-    uint32_t location;
 };
 
 /* A frame of the line before this one: where its text ends there, and the stack down to it. */
@@ -44,9 +38,8 @@ struct reader {
     struct profile *profile;
     struct dict *dict;
     struct lines lines;
-    VEC(struct frame_entry) frames;
-    struct idset frame_index;
-    VEC(uint8_t) previous; /* the stack of the line before: the next often begins like it */
+    struct text_cache frames; /* locations by frame text, suffix and all */
+    VEC(uint8_t) previous;    /* the stack of the line before: the next often begins like it */
     VEC(struct level) levels;
     uint32_t kind_key;
     bool is_differential;
@@ -236,18 +229,13 @@ static uint32_t new_location(struct reader *r, struct bytes frame)
 
 static uint32_t find_location(struct reader *r, struct bytes frame)
 {
-    uint64_t hash = hash_bytes(frame.data, frame.len);
-    uint32_t at = IDSET_FIND(&r->frame_index, hash, id,
-                             bytes_equal(dict_text(r->dict, r->frames.data[id].text), frame));
+    uint32_t location;
 
-    if (at != IDSET_NONE)
-        return r->frames.data[at].location;
-    struct frame_entry e = {.text = dict_string(r->dict, frame),
-                            .location = new_location(r, frame)};
-    at = (uint32_t)r->frames.len;
-    if (!budget_failed(r->dict->budget) && vec_push(r->dict->budget, &r->frames, e))
-        idset_add(r->dict->budget, &r->frame_index, hash, at);
-    return e.location;
+    if (text_cache_find(&r->frames, frame, &location))
+        return location;
+    location = new_location(r, frame);
+    text_cache_add(&r->frames, frame, location);
+    return location;
 }
 
 static size_t common_length(struct bytes a, struct bytes b)
@@ -443,8 +431,7 @@ static void reader_done(struct reader *r)
     struct budget *b = r->dict->budget;
 
     lines_done(&r->lines);
-    vec_done(b, &r->frames);
-    idset_done(b, &r->frame_index);
+    text_cache_done(&r->frames);
     vec_done(b, &r->previous);
     vec_done(b, &r->levels);
 }
@@ -462,6 +449,7 @@ static int collapsed_decode(struct input *in, struct profile_set *out, struct er
     CLEANUP(reader_done) struct reader r = {.profile = p, .dict = out->dict};
     r.kind_key = dict_cstring(out->dict, COLLAPSED_KIND_KEY);
     lines_init(&r.lines, in, out->budget);
+    text_cache_init(&r.frames, out->budget);
     add_types(&r, head);
     if (budget_failed(out->budget))
         return budget_error(out->budget, err);
