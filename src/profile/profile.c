@@ -1,5 +1,6 @@
 #include "profile/profile.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,49 @@ bool profile_add_value(struct profile *p, uint32_t node, int64_t value)
     return profile_add(p, &(struct sample){.node = node, .values = &value});
 }
 
+bool profile_need_attrs(struct profile *p)
+{
+    return profile_reserve(p, 1) && column_make(p, (void **)&p->attrs, sizeof(*p->attrs));
+}
+
+/* Copies the n_samples elements of a column that exists. */
+static bool column_copy(struct profile *to, void **column, const void *from, size_t size)
+{
+    if (!from || to->cap == 0)
+        return true;
+    if (!budget_resize(to->dict->budget, column, 0, to->cap * size))
+        return false;
+    memcpy(*column, from, to->n_samples * size);
+    return true;
+}
+
+struct profile *profile_copy(const struct profile *p, const uint32_t *columns, uint32_t n)
+{
+    struct budget *b = p->dict->budget;
+    CLEANUP(profile_freep) struct profile *copy = profile_new(p->dict);
+
+    *copy = *p;
+    memset(copy->values, 0, sizeof(copy->values));
+    copy->node = copy->attrs = copy->link = NULL;
+    copy->time_ns = NULL;
+    memset(&copy->comments, 0, sizeof(copy->comments));
+    memset(&copy->mappings, 0, sizeof(copy->mappings));
+    copy->n_types = columns ? n : p->n_types;
+    copy->cap = p->n_samples;
+    bool ok = vec_append(b, &copy->comments, p->comments.data, p->comments.len) &&
+              vec_append(b, &copy->mappings, p->mappings.data, p->mappings.len) &&
+              column_copy(copy, (void **)&copy->node, p->node, sizeof(*p->node)) &&
+              column_copy(copy, (void **)&copy->attrs, p->attrs, sizeof(*p->attrs)) &&
+              column_copy(copy, (void **)&copy->link, p->link, sizeof(*p->link)) &&
+              column_copy(copy, (void **)&copy->time_ns, p->time_ns, sizeof(*p->time_ns));
+    for (uint32_t t = 0; ok && t < copy->n_types; t++) {
+        uint32_t from = columns ? columns[t] : t;
+        copy->types[t] = p->types[from];
+        ok = column_copy(copy, (void **)&copy->values[t], p->values[from], sizeof(int64_t));
+    }
+    return ok ? TAKE_PTR(copy) : NULL;
+}
+
 void profile_move_row(struct profile *p, size_t from, size_t to)
 {
     if (from == to)
@@ -175,6 +219,49 @@ uint32_t profile_default_index(const struct profile *p)
             return t;
     }
     return p->n_types ? p->n_types - 1 : 0;
+}
+
+/* "a, b, c": the types of p, cut where they are too many to read. */
+static void list_types(const struct profile *p, char *text, size_t size)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (uint32_t t = 0; t < p->n_types && len < size; t++) {
+        int n = snprintf(text + len, size - len, "%s%s", t ? ", " : "",
+                         dict_cstr(p->dict, p->types[t].type));
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+int profile_find_index(const struct profile *p, const char *name, uint32_t *ret, struct error *err)
+{
+    uint64_t number;
+
+    if (p->n_types == 0)
+        return error_set(err, -ENODATA, "the profile has no samples");
+    if (!name || !*name) {
+        *ret = profile_default_index(p);
+        return 0;
+    }
+    if (bytes_to_u64(bytes_of(name), &number)) {
+        if (number >= p->n_types)
+            return error_set(err, -EINVAL, "sample_index %s is outside the range [0..%u]", name,
+                             p->n_types - 1);
+        *ret = (uint32_t)number;
+        return 0;
+    }
+    const char *short_name = strncmp(name, "inuse_", 6) == 0 ? name + 6 : name;
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        const char *type = dict_cstr(p->dict, p->types[t].type);
+        if (strcmp(type, name) == 0 || strcmp(type, short_name) == 0) {
+            *ret = t;
+            return 0;
+        }
+    }
+    char types[256];
+    list_types(p, types, sizeof(types));
+    return error_set(err, -EINVAL, "sample_index \"%s\" must be one of: %s", name, types);
 }
 
 struct profile_set *profile_set_new(struct budget *budget)

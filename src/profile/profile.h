@@ -60,10 +60,10 @@ struct profile {
     uint32_t resource_schema_url, scope_schema_url;      /* strings */
     uint32_t scope_name, scope_version;                  /* strings */
     uint32_t dropped_attributes;
-    uint32_t resource_index, scope_index;    /* which resource and scope of its message */
-    uint32_t original_format;                /* string */
-    uint32_t original_payload;               /* string holding bytes */
-    bool is_cumulative;                      /* old OTLP layouts: values since process start */
+    uint32_t resource_index, scope_index; /* which resource and scope of its message */
+    uint32_t original_format;             /* string */
+    uint32_t original_payload;            /* string holding bytes */
+    bool is_cumulative;                   /* old OTLP layouts: values since process start */
 };
 
 /* The dictionary's budget pays for the columns. */
@@ -95,6 +95,15 @@ bool profile_add_value(struct profile *p, uint32_t node, int64_t value);
 /* Room for n more samples, so that the columns grow once. */
 bool profile_reserve(struct profile *p, size_t n);
 
+/* Makes the attrs column exist, so that it can be written to. */
+bool profile_need_attrs(struct profile *p);
+
+/*
+ * A copy with only the columns columns[0..n), over the same dictionary; columns NULL is all of
+ * them. NULL when the budget is spent.
+ */
+struct profile *profile_copy(const struct profile *p, const uint32_t *columns, uint32_t n);
+
 /* Copies row `from` over row `to`. Filters keep rows by moving them down, then cut n_samples. */
 void profile_move_row(struct profile *p, size_t from, size_t to);
 
@@ -115,6 +124,13 @@ static inline uint64_t profile_time_ns(const struct profile *p, size_t i)
 
 /* Sum of a column (wraps like the machine does). */
 int64_t profile_total(const struct profile *p, uint32_t type);
+
+/*
+ * The column that a user means by `name`: its number, its type, or its type without "inuse_" (as
+ * old heap profiles have it). NULL or "" is the default. -ENODATA when there is no column at all,
+ * -EINVAL with the names there are.
+ */
+int profile_find_index(const struct profile *p, const char *name, uint32_t *ret, struct error *err);
 
 /* The column to show when none was asked for: default_type, else the last, as pprof does. */
 uint32_t profile_default_index(const struct profile *p);
