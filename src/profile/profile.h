@@ -59,7 +59,8 @@ struct profile {
     uint32_t resource_attrs, scope_attrs, profile_attrs; /* attribute sets */
     uint32_t resource_schema_url, scope_schema_url;      /* strings */
     uint32_t scope_name, scope_version;                  /* strings */
-    uint32_t dropped_attributes;
+    uint32_t dropped_attributes, resource_dropped_attributes, scope_dropped_attributes;
+    uint32_t resource_entities;           /* string: the EntityRef fields as they came */
     uint32_t resource_index, scope_index; /* which resource and scope of its message */
     uint32_t original_format;             /* string */
     uint32_t original_payload;            /* string holding bytes */

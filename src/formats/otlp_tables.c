@@ -1,0 +1,532 @@
+/*
+ * The dictionary of a message into ours. Tables come in any order and refer to each other, so a
+ * first walk notes where each one's elements lie, and then they are read in the order of need:
+ * strings, attributes, links, functions, mappings, locations, stacks.
+ */
+#include <inttypes.h>
+
+#include "formats/otlp_internal.h"
+
+static bool next(struct otlp *o, struct pb_reader *r)
+{
+    if (o->status == 0 && pb_next(r))
+        return true;
+    otlp_good(o, r);
+    return false;
+}
+
+static void index_dictionary(struct otlp *o, struct bytes dictionary)
+{
+    struct pb_reader r = pb_reader(dictionary);
+    const uint8_t *start = r.pos;
+
+    for (uint32_t last = 0; next(o, &r); last = r.field, start = r.pos) {
+        if (r.field >= OTLP_TABLES)
+            continue;
+        struct otlp_table *t = &o->tables[r.field];
+        t->n++;
+        if (r.field == last)
+            vec_last(&t->runs).end = r.pos;
+        else if (!vec_push(o->budget, &t->runs, (struct otlp_run){start, r.pos}))
+            o->status = budget_error(o->budget, o->err);
+    }
+}
+
+void otlp_index_tables(struct otlp *o)
+{
+    struct pb_reader r = pb_reader(o->message);
+
+    while (next(o, &r)) {
+        if (r.field == 6 && r.wire == PB_BYTES)
+            otlp_fail(o, o->origin,
+                      "layout 1.6 of OTLP profiles is not supported: 1.7 and later are");
+        else if (r.field == 2)
+            index_dictionary(o, pb_bytes(&r));
+    }
+}
+
+/* The elements of a table, one after the other. */
+struct elements {
+    struct otlp *o;
+    const struct otlp_table *table;
+    size_t run;
+    struct pb_reader r;
+};
+
+static struct elements elements(struct otlp *o, enum otlp_dictionary_field table)
+{
+    static const struct otlp_table none;
+    const struct otlp_table *t = &none;
+
+    for (uint32_t f = 0; f < OTLP_TABLES; f++) {
+        if (o->layout->dictionary[f] == table && o->tables[f].n > 0)
+            t = &o->tables[f];
+    }
+    return (struct elements){.o = o, .table = t};
+}
+
+static bool next_element(struct elements *e, struct bytes *ret)
+{
+    while (e->r.pos == e->r.end) {
+        if (e->o->status < 0 || e->run == e->table->runs.len)
+            return false;
+        struct otlp_run run = e->table->runs.data[e->run++];
+        e->r = pb_reader((struct bytes){run.start, (size_t)(run.end - run.start)});
+    }
+    if (!next(e->o, &e->r))
+        return false;
+    *ret = pb_bytes(&e->r);
+    return otlp_good(e->o, &e->r);
+}
+
+static bool reserve(struct otlp *o, otlp_ids *ids, const struct elements *e)
+{
+    if (vec_reserve(o->budget, ids, e->table->n))
+        return true;
+    o->status = budget_error(o->budget, o->err);
+    return false;
+}
+
+static uint32_t string_at(struct otlp *o, struct pb_reader *r)
+{
+    return otlp_get(o, &o->strings, pb_u64(r), "string", r->pos);
+}
+
+static void read_strings(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_STRINGS);
+    struct bytes s;
+
+    if (!reserve(o, &o->strings, &e))
+        return;
+    while (next_element(&e, &s))
+        o->strings.data[o->strings.len++] = dict_string(o->dict, s);
+}
+
+static bool reserve_attributes(struct otlp *o, const struct elements *e)
+{
+    return reserve(o, &o->attributes, e) && vec_reserve(o->budget, &o->roles, e->table->n);
+}
+
+static void add_attribute(struct otlp *o, uint32_t id)
+{
+    o->attributes.data[o->attributes.len++] = id;
+    o->roles.data[o->roles.len++] = (uint8_t)otlp_role_of(o, id);
+}
+
+static void read_attributes(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_ATTRIBUTES);
+    struct bytes m;
+
+    if (!reserve_attributes(o, &e))
+        return;
+    while (next_element(&e, &m)) {
+        struct pb_reader r = pb_reader(m);
+        struct bytes value = BYTES("");
+        uint32_t key = 0, unit = 0;
+        while (next(o, &r)) {
+            if (r.field == 1)
+                key = string_at(o, &r);
+            else if (r.field == 2)
+                value = pb_bytes(&r);
+            else if (r.field == 3)
+                unit = string_at(o, &r);
+        }
+        add_attribute(o, otlp_attribute(o, key, unit, value));
+    }
+}
+
+/* 1.7: units belong to keys. Fills in a unit for every string that is such a key. */
+static void read_units(struct otlp *o, otlp_ids *unit_of)
+{
+    struct elements e = elements(o, DICTIONARY_UNITS);
+    struct bytes m;
+
+    if (e.table->n == 0 || !vec_resize(o->budget, unit_of, o->dict->strings.len))
+        return;
+    while (next_element(&e, &m)) {
+        struct pb_reader r = pb_reader(m);
+        uint32_t key = 0, unit = 0;
+        while (next(o, &r)) {
+            if (r.field == 1)
+                key = string_at(o, &r);
+            else if (r.field == 2)
+                unit = string_at(o, &r);
+        }
+        unit_of->data[key] = unit;
+    }
+}
+
+static void read_key_values(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_KEY_VALUES);
+    struct bytes m;
+    otlp_ids unit_of = {0};
+
+    if (e.table->n == 0 || !reserve_attributes(o, &e))
+        return;
+    read_units(o, &unit_of);
+    while (next_element(&e, &m)) {
+        struct attribute a = o->dict->attributes.data[otlp_key_value(o, m)];
+        if (a.key < unit_of.len)
+            a.unit = unit_of.data[a.key];
+        add_attribute(o, dict_attribute(o->dict, a));
+    }
+    vec_done(o->budget, &unit_of);
+}
+
+static void copy_id(struct otlp *o, struct bytes from, uint8_t *to, size_t size)
+{
+    if (from.len == size)
+        memcpy(to, from.data, size);
+    else if (from.len != 0)
+        profile_set_note(o->set, "a trace or span id of %zu bytes was read as none", from.len);
+}
+
+static void read_links(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_LINKS);
+    struct bytes m;
+
+    if (!reserve(o, &o->links, &e))
+        return;
+    while (next_element(&e, &m)) {
+        struct pb_reader r = pb_reader(m);
+        struct link l = {0};
+        while (next(o, &r)) {
+            if (r.field == 1)
+                copy_id(o, pb_bytes(&r), l.trace_id, sizeof(l.trace_id));
+            else if (r.field == 2)
+                copy_id(o, pb_bytes(&r), l.span_id, sizeof(l.span_id));
+        }
+        o->links.data[o->links.len++] = dict_link(o->dict, l);
+    }
+}
+
+static void read_functions(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_FUNCTIONS);
+    struct bytes m;
+
+    if (!reserve(o, &o->functions, &e))
+        return;
+    while (next_element(&e, &m)) {
+        struct pb_reader r = pb_reader(m);
+        struct function f = {0};
+        while (next(o, &r)) {
+            if (r.field == 1)
+                f.name = string_at(o, &r);
+            else if (r.field == 2)
+                f.system_name = string_at(o, &r);
+            else if (r.field == 3)
+                f.file = string_at(o, &r);
+            else if (r.field == 4)
+                f.start_line = pb_i64(&r);
+        }
+        o->functions.data[o->functions.len++] = dict_function(o->dict, f);
+    }
+}
+
+void otlp_add_labels(struct otlp *o, struct pb_reader *r)
+{
+    struct bytes list = pb_packed(r);
+
+    for (uint64_t v; pb_packed_next(r, &list, &v);) {
+        uint32_t id = otlp_get(o, &o->attributes, v, "attribute", r->pos);
+        if (id == 0)
+            continue;
+        if (o->roles.data[v] == ROLE_LIST)
+            otlp_expand_list(o, id);
+        else
+            vec_push(o->budget, &o->ids, id);
+    }
+}
+
+static void mapping_attributes(struct otlp *o, struct pb_reader *r, struct mapping *m)
+{
+    struct bytes list = pb_packed(r);
+
+    for (uint64_t v; pb_packed_next(r, &list, &v);) {
+        uint32_t id = otlp_get(o, &o->attributes, v, "attribute", r->pos);
+        if (id == 0)
+            continue;
+        switch (o->roles.data[v]) {
+        case ROLE_BUILD_ID:
+            m->build_id = o->dict->attributes.data[id].text;
+            break;
+        case ROLE_HAS_FUNCTIONS:
+            m->has_functions = true;
+            break;
+        case ROLE_HAS_FILENAMES:
+            m->has_filenames = true;
+            break;
+        case ROLE_HAS_LINE_NUMBERS:
+            m->has_line_numbers = true;
+            break;
+        case ROLE_HAS_INLINE_FRAMES:
+            m->has_inline_frames = true;
+            break;
+        default:
+            vec_push(o->budget, &o->ids, id);
+            break;
+        }
+    }
+}
+
+static void mapping_field(struct otlp *o, struct pb_reader *r, struct mapping *m)
+{
+    switch (otlp_field(o->layout->mapping, r->field)) {
+    case MAPPING_START:
+        m->start = pb_u64(r);
+        break;
+    case MAPPING_LIMIT:
+        m->limit = pb_u64(r);
+        break;
+    case MAPPING_OFFSET:
+        m->offset = pb_u64(r);
+        break;
+    case MAPPING_FILE:
+        m->file = string_at(o, r);
+        break;
+    case MAPPING_ATTRIBUTES:
+        mapping_attributes(o, r, m);
+        break;
+    case MAPPING_HAS_FUNCTIONS:
+        m->has_functions = pb_u64(r) != 0;
+        break;
+    case MAPPING_HAS_FILENAMES:
+        m->has_filenames = pb_u64(r) != 0;
+        break;
+    case MAPPING_HAS_LINE_NUMBERS:
+        m->has_line_numbers = pb_u64(r) != 0;
+        break;
+    case MAPPING_HAS_INLINE_FRAMES:
+        m->has_inline_frames = pb_u64(r) != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_mappings(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_MAPPINGS);
+    struct bytes message;
+
+    if (!reserve(o, &o->mappings, &e))
+        return;
+    while (next_element(&e, &message)) {
+        struct pb_reader r = pb_reader(message);
+        struct mapping m = {0};
+        vec_clear(&o->ids);
+        while (next(o, &r))
+            mapping_field(o, &r, &m);
+        m.attrs = dict_attrs(o->dict, o->ids.data, o->ids.len);
+        o->mappings.data[o->mappings.len++] = dict_mapping(o->dict, m);
+    }
+}
+
+static void read_line(struct otlp *o, struct bytes message)
+{
+    struct pb_reader r = pb_reader(message);
+    struct line l = {0};
+    uint64_t function = 0;
+
+    while (pb_next(&r)) {
+        if (r.field == 1)
+            function = pb_u64(&r);
+        else if (r.field == 2)
+            l.line = pb_i64(&r);
+        else if (r.field == 3)
+            l.column = pb_i64(&r);
+    }
+    /* Proto3 leaves a zero out, and in the old layouts zero is a real function. */
+    if (function != 0 || o->layout->zero_is_real)
+        l.function = otlp_get(o, &o->functions, function, "function", message.data);
+    otlp_good(o, &r);
+    vec_push(o->budget, &o->lines, l);
+}
+
+static void location_attributes(struct otlp *o, struct pb_reader *r, struct location *l)
+{
+    struct bytes list = pb_packed(r);
+
+    for (uint64_t v; pb_packed_next(r, &list, &v);) {
+        uint32_t id = otlp_get(o, &o->attributes, v, "attribute", r->pos);
+        if (id == 0)
+            continue;
+        if (o->roles.data[v] == ROLE_FRAME_TYPE)
+            l->type = o->dict->attributes.data[id].text;
+        else if (o->roles.data[v] == ROLE_FOLDED)
+            l->is_folded = true;
+        else
+            vec_push(o->budget, &o->ids, id);
+    }
+}
+
+static uint32_t read_location(struct otlp *o, struct bytes message)
+{
+    struct pb_reader r = pb_reader(message);
+    struct location l = {0};
+    uint64_t mapping;
+
+    vec_clear(&o->ids);
+    vec_clear(&o->lines);
+    while (pb_next(&r) && o->status == 0) {
+        switch (otlp_field(o->layout->location, r.field)) {
+        case LOCATION_MAPPING:
+            mapping = pb_u64(&r);
+            if (mapping != 0 || o->layout->zero_is_real)
+                l.mapping = otlp_get(o, &o->mappings, mapping, "mapping", r.pos);
+            break;
+        case LOCATION_ADDRESS:
+            l.address = pb_u64(&r);
+            break;
+        case LOCATION_LINES:
+            read_line(o, pb_bytes(&r));
+            break;
+        case LOCATION_ATTRIBUTES:
+            location_attributes(o, &r, &l);
+            break;
+        case LOCATION_FOLDED:
+            l.is_folded = pb_u64(&r) != 0;
+            break;
+        default:
+            break;
+        }
+    }
+    otlp_good(o, &r);
+    if (o->ids.len > 0)
+        l.attrs = dict_attrs(o->dict, o->ids.data, o->ids.len);
+    return dict_location(o->dict, l, o->lines.data, o->lines.len);
+}
+
+/* Index 0 is null wherever it is referred to: say so when a sender put something there. */
+static void note_zero(struct otlp *o, const char *name)
+{
+    profile_set_note(o->set, "element 0 of the %s table is not empty; it was read as none", name);
+}
+
+static void read_locations(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_LOCATIONS);
+    struct bytes m;
+
+    if (!reserve(o, &o->locations, &e))
+        return;
+    while (next_element(&e, &m)) {
+        uint32_t id = read_location(o, m);
+        o->locations.data[o->locations.len++] = id;
+    }
+    /* A stack may say "unknown" in its middle: that is a frame, and must not vanish. */
+    if (o->locations.len > 0 && !o->layout->zero_is_real) {
+        uint32_t blank = dict_location(o->dict, (struct location){0}, NULL, 0);
+        if (o->locations.data[0] != blank)
+            note_zero(o, "location");
+        o->locations.data[0] = blank;
+    }
+}
+
+uint32_t otlp_stack(struct otlp *o, const uint32_t *leaf_first, size_t n)
+{
+    size_t shared = 0, had = o->path_locations.len;
+
+    /* Stacks in a row mostly share their outer frames: go on from where they part. */
+    while (shared < n && shared < had &&
+           o->path_locations.data[shared] == leaf_first[n - 1 - shared])
+        shared++;
+    o->path_locations.len = o->path_nodes.len = shared;
+    uint32_t node = shared > 0 ? o->path_nodes.data[shared - 1] : 0;
+    if (!vec_reserve(o->budget, &o->path_locations, n - shared) ||
+        !vec_reserve(o->budget, &o->path_nodes, n - shared))
+        return 0;
+    for (size_t i = shared; i < n; i++) {
+        node = dict_node(o->dict, node, leaf_first[n - 1 - i]);
+        o->path_locations.data[i] = leaf_first[n - 1 - i];
+        o->path_nodes.data[i] = node;
+    }
+    o->path_locations.len = o->path_nodes.len = n;
+    return node;
+}
+
+static uint32_t read_stack(struct otlp *o, struct bytes message)
+{
+    struct pb_reader r = pb_reader(message);
+
+    vec_clear(&o->ids);
+    while (pb_next(&r)) {
+        if (r.field != 1)
+            continue;
+        struct bytes list = pb_packed(&r);
+        if (!vec_reserve(o->budget, &o->ids, list.len))
+            break;
+        for (uint64_t v; pb_packed_next(&r, &list, &v);)
+            o->ids.data[o->ids.len++] = otlp_get(o, &o->locations, v, "location", list.data);
+    }
+    return otlp_good(o, &r) ? otlp_stack(o, o->ids.data, o->ids.len) : 0;
+}
+
+static void read_stacks(struct otlp *o)
+{
+    struct elements e = elements(o, DICTIONARY_STACKS);
+    struct bytes m;
+
+    if (!reserve(o, &o->stacks, &e))
+        return;
+    while (next_element(&e, &m)) {
+        uint32_t node = read_stack(o, m);
+        o->stacks.data[o->stacks.len++] = node;
+    }
+}
+
+static void check_zero(struct otlp *o, otlp_ids *table, const char *name)
+{
+    if (o->layout->zero_is_real || table->len == 0 || table->data[0] == 0)
+        return;
+    table->data[0] = 0;
+    note_zero(o, name);
+}
+
+void otlp_read_tables(struct otlp *o)
+{
+    read_strings(o);
+    check_zero(o, &o->strings, "string");
+    read_attributes(o);
+    read_key_values(o);
+    check_zero(o, &o->attributes, "attribute");
+    read_links(o);
+    check_zero(o, &o->links, "link");
+    read_functions(o);
+    check_zero(o, &o->functions, "function");
+    read_mappings(o);
+    check_zero(o, &o->mappings, "mapping");
+    read_locations(o);
+    read_stacks(o);
+    check_zero(o, &o->stacks, "stack");
+}
+
+void otlp_tables_done(struct otlp *o)
+{
+    struct budget *b = o->budget;
+
+    for (uint32_t i = 0; i < OTLP_TABLES; i++)
+        vec_done(b, &o->tables[i].runs);
+    vec_done(b, &o->strings);
+    vec_done(b, &o->attributes);
+    vec_done(b, &o->links);
+    vec_done(b, &o->functions);
+    vec_done(b, &o->mappings);
+    vec_done(b, &o->locations);
+    vec_done(b, &o->stacks);
+    vec_done(b, &o->roles);
+    vec_done(b, &o->ids);
+    vec_done(b, &o->slice);
+    vec_done(b, &o->path_locations);
+    vec_done(b, &o->path_nodes);
+    vec_done(b, &o->lines);
+    vec_done(b, &o->values);
+    vec_done(b, &o->times);
+    buf_done(&o->value);
+    budget_give(b, o->value_charged);
+}
