@@ -416,16 +416,21 @@ static void read_locations(struct otlp *o)
     if (!reserve(o, &o->locations, &e))
         return;
     while (next_element(&e, &m)) {
-        uint32_t id = read_location(o, m);
+        uint32_t id = 0;
+        if (o->locations.len > 0 || o->layout->zero_is_real)
+            id = read_location(o, m);
+        else if (m.len > 0)
+            note_zero(o, "location");
         o->locations.data[o->locations.len++] = id;
     }
-    /* A stack may say "unknown" in its middle: that is a frame, and must not vanish. */
-    if (o->locations.len > 0 && !o->layout->zero_is_real) {
-        uint32_t blank = dict_location(o->dict, (struct location){0}, NULL, 0);
-        if (o->locations.data[0] != blank)
-            note_zero(o, "location");
-        o->locations.data[0] = blank;
-    }
+}
+
+/* A stack may say "unknown" in its middle: that is a frame, and must not vanish. */
+static uint32_t location_at(struct otlp *o, uint64_t index, const uint8_t *at)
+{
+    if (index == 0 && !o->layout->zero_is_real)
+        return dict_location(o->dict, (struct location){0}, NULL, 0);
+    return otlp_get(o, &o->locations, index, "location", at);
 }
 
 uint32_t otlp_stack(struct otlp *o, const uint32_t *leaf_first, size_t n)
@@ -462,7 +467,7 @@ static uint32_t read_stack(struct otlp *o, struct bytes message)
         if (!vec_reserve(o->budget, &o->ids, list.len))
             break;
         for (uint64_t v; pb_packed_next(&r, &list, &v);)
-            o->ids.data[o->ids.len++] = otlp_get(o, &o->locations, v, "location", list.data);
+            o->ids.data[o->ids.len++] = location_at(o, v, list.data);
     }
     return otlp_good(o, &r) ? otlp_stack(o, o->ids.data, o->ids.len) : 0;
 }
