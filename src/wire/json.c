@@ -89,6 +89,18 @@ void json_fail(struct json_reader *r, const char *fmt, ...)
     stop(r, -EBADMSG);
 }
 
+void json_fail_at(struct json_reader *r, uint64_t offset, const char *fmt, ...)
+{
+    if (r->result < 0)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(r->failure.text, sizeof(r->failure.text), fmt, ap);
+    va_end(ap);
+    stop(r, -EBADMSG);
+    r->failed_at = offset;
+}
+
 static void fail_at(struct json_reader *r, const uint8_t *at, const char *why)
 {
     if (r->result == 0)

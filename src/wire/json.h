@@ -88,6 +88,10 @@ struct bytes json_get_string_or_empty(struct json_reader *r);
 
 /* Makes the reader fail with a reason of the decoder's own. The first reason stays. */
 void json_fail(struct json_reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for a fault that lies elsewhere: at a json_offset() kept from before. */
+void json_fail_at(struct json_reader *r, uint64_t offset, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 bool json_failed(const struct json_reader *r);
 uint64_t json_offset(const struct json_reader *r); /* bytes read so far */
 

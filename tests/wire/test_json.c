@@ -390,6 +390,17 @@ static void keeps_the_first_error_and_ends_every_loop(struct test *t)
     CHECK_STR(t, err.text, "test at byte 7: node 7 is unknown");
 }
 
+static void blames_a_place_read_before(struct test *t)
+{
+    struct error err = {""};
+    struct json_reader *r = open_json(BYTES("[1,2]"));
+    json_skip(r);
+    json_fail_at(r, 3, "%d is not odd", 2);
+    json_fail_at(r, 1, "too late");
+    CHECK_INT(t, close_json(r, &err), -EBADMSG);
+    CHECK_STR(t, err.text, "test at byte 3: 2 is not odd");
+}
+
 static void passes_over_what_is_no_string(struct test *t)
 {
     struct error err = {""};
@@ -491,6 +502,7 @@ static const struct test_case cases[] = {
     TEST(reads_long_arrays_in_runs),
     TEST(takes_the_end_of_the_input_for_the_end_of_an_array),
     TEST(keeps_the_first_error_and_ends_every_loop),
+    TEST(blames_a_place_read_before),
     TEST(passes_over_what_is_no_string),
     TEST(grows_within_the_budget_for_long_strings_only_when_they_are_read),
     TEST(fails_once_the_budget_is_spent_elsewhere),

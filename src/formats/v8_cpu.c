@@ -1,0 +1,267 @@
+#include "formats/v8_cpu.h"
+
+#include <math.h>
+
+void v8_cpu_init(struct v8_cpu *c, struct dict *d)
+{
+    *c = (struct v8_cpu){0};
+    v8_tree_init(&c->tree, d, true);
+}
+
+void v8_cpu_done(struct v8_cpu *c)
+{
+    struct budget *b = c->tree.dict->budget;
+
+    vec_done(b, &c->samples);
+    vec_done(b, &c->times);
+    vec_done(b, &c->lines);
+    v8_tree_done(&c->tree);
+}
+
+/* A time in units of `unit` nanoseconds, as nanoseconds. */
+static int64_t read_time(struct json_reader *r, double unit)
+{
+    double v = json_get_double(r) * unit;
+
+    if (fabs(v) < 0x1p62)
+        return llround(v);
+    json_fail(r, "a time is out of range");
+    return 0;
+}
+
+static void read_samples(struct v8_cpu *c, struct json_reader *r)
+{
+    struct budget *b = c->tree.dict->budget;
+    size_t step = 1024, got = step;
+
+    json_enter_array(r);
+    c->samples_at = json_offset(r);
+    while (got == step && vec_reserve(b, &c->samples, step)) {
+        got = json_get_i64_run(r, c->samples.data + c->samples.len, step);
+        c->samples.len += got;
+    }
+}
+
+static void read_times(struct v8_cpu *c, struct json_reader *r)
+{
+    json_enter_array(r);
+    c->times_at = json_offset(r);
+    while (json_next_element(r)) {
+        int64_t t = read_time(r, 1e3);
+        if (json_failed(r) || !vec_push(c->tree.dict->budget, &c->times, t))
+            return;
+    }
+}
+
+static void read_lines(struct v8_cpu *c, struct json_reader *r)
+{
+    struct budget *b = c->tree.dict->budget;
+    size_t step = 1024, got = step;
+
+    json_enter_array(r);
+    while (got == step && vec_reserve(b, &c->lines, step)) {
+        got = json_get_i64_run(r, c->lines.data + c->lines.len, step);
+        c->lines.len += got;
+    }
+}
+
+void v8_cpu_end_chunk(struct v8_cpu *c)
+{
+    vec_resize(c->tree.dict->budget, &c->lines, c->samples.len);
+}
+
+bool v8_cpu_read_field(struct v8_cpu *c, struct json_reader *r, struct bytes key)
+{
+    if (bytes_are(key, "startTime")) {
+        c->start_ns = read_time(r, 1e3);
+        c->has_start = true;
+    } else if (bytes_are(key, "endTime")) {
+        c->end_ns = read_time(r, 1e3);
+        c->has_end = true;
+    } else if (bytes_are(key, "nodes")) {
+        v8_tree_read_nodes(&c->tree, r);
+    } else if (bytes_are(key, "head")) {
+        v8_tree_read_node(&c->tree, r);
+        c->is_old = true;
+    } else if (bytes_are(key, "samples")) {
+        read_samples(c, r);
+    } else if (bytes_are(key, "timeDeltas")) {
+        read_times(c, r);
+    } else if (bytes_are(key, "timestamps")) {
+        read_times(c, r);
+        c->has_timestamps = true;
+    } else if (bytes_are(key, "lines")) {
+        read_lines(c, r);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Seconds were read as microseconds. */
+static bool scale_window(struct v8_cpu *c)
+{
+    return !__builtin_mul_overflow(c->start_ns, 1000000, &c->start_ns) &&
+           !__builtin_mul_overflow(c->end_ns, 1000000, &c->end_ns);
+}
+
+/* Deltas become times, and no time is before the one in front of it. */
+static void settle_times(struct v8_cpu *c, struct json_reader *r)
+{
+    int64_t *times = c->times.data, now, latest = INT64_MIN;
+    bool fits = !c->is_old || scale_window(c);
+
+    now = c->start_ns;
+    for (size_t i = 0; i < c->times.len && fits; i++) {
+        if (c->has_timestamps)
+            now = times[i];
+        else
+            fits = !__builtin_add_overflow(now, times[i], &now);
+        latest = now > latest ? now : latest;
+        times[i] = latest;
+        fits = fits && latest < INT64_MAX / 2 && latest > INT64_MIN / 2;
+    }
+    if (!fits)
+        json_fail_at(r, c->times_at, "the times of the samples are out of range");
+}
+
+static void check_lengths(struct v8_cpu *c, struct json_reader *r, struct profile_set *out)
+{
+    const char *what = c->has_timestamps ? "timestamps" : "time deltas";
+
+    if (c->times.len > 0 && c->times.len < c->samples.len)
+        json_fail_at(r, c->samples_at, "%zu samples have only %zu %s", c->samples.len, c->times.len,
+                     what);
+    if (c->times.len > c->samples.len)
+        profile_set_note(out, "%zu %s behind the last sample were left out",
+                         c->times.len - c->samples.len, what);
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+    while (b > 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The line that tick number `tick` of a node fell on. */
+static uint32_t stack_of_tick(const struct v8_tree *t, const struct v8_node *n, int64_t tick)
+{
+    const struct v8_tick *ticks = t->ticks.data + n->first_tick;
+    size_t low = 0, high = n->n_ticks - 1;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (tick < ticks[middle].until)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return ticks[low].stack;
+}
+
+/*
+ * The stack of the next sample of a node. Which line it was on is not known, only how many were:
+ * taking the ticks in steps of about the golden section gives each line its share of every stretch
+ * of samples, and of the whole exactly when there are as many samples as ticks.
+ */
+static uint32_t next_stack(const struct v8_tree *t, struct v8_node *n)
+{
+    if (n->n_ticks == 0)
+        return n->stack;
+    uint64_t total = (uint64_t)t->ticks.data[n->first_tick + n->n_ticks - 1].until;
+    if (n->tick_step == 0) {
+        n->tick_step = total * 618 / 1000 + 1;
+        while (greatest_common_divisor(n->tick_step, total) != 1)
+            n->tick_step++;
+    }
+    n->tick = (n->tick + n->tick_step) % total;
+    return stack_of_tick(t, n, (int64_t)n->tick);
+}
+
+static void add_samples(struct v8_cpu *c, struct json_reader *r, struct profile *p)
+{
+    struct v8_tree *t = &c->tree;
+    bool has_times = c->times.len > 0;
+    int64_t values[2] = {1, 0};
+    uint32_t at = V8_NO_NODE;
+
+    profile_reserve(p, c->samples.len);
+    for (size_t i = 0; i < c->samples.len; i++) {
+        int64_t id = c->samples.data[i];
+        if (i == 0 || id != c->samples.data[i - 1])
+            at = v8_tree_find(t, id);
+        if (at == V8_NO_NODE) {
+            json_fail_at(r, c->samples_at, "sample %zu names node %lld, which does not exist", i,
+                         (long long)id);
+            return;
+        }
+        int64_t line = i < c->lines.len ? c->lines.data[i] : 0;
+        struct sample s = {.values = values};
+        s.node = line > 0 ? v8_tree_stack_at_line(t, at, line) : next_stack(t, &t->nodes.data[at]);
+        if (has_times) {
+            s.time_ns = c->times.data[i] > 0 ? (uint64_t)c->times.data[i] : 0;
+            values[1] = i + 1 < c->samples.len ? c->times.data[i + 1] - c->times.data[i] : 0;
+        }
+        if (!profile_add(p, &s))
+            return;
+    }
+}
+
+/* Without samples there are still the hit counts of the nodes. */
+static void add_hits(struct v8_cpu *c, struct profile *p)
+{
+    for (size_t i = 0; i < c->tree.nodes.len; i++) {
+        const struct v8_node *n = &c->tree.nodes.data[i];
+        int64_t left = n->weight, before = 0;
+        for (uint32_t k = 0; k < n->n_ticks && left > 0; k++) {
+            const struct v8_tick *tick = &c->tree.ticks.data[n->first_tick + k];
+            int64_t hits = tick->until - before < left ? tick->until - before : left;
+            profile_add_value(p, tick->stack, hits);
+            before = tick->until;
+            left -= hits;
+        }
+        if (left > 0)
+            profile_add_value(p, n->stack, left);
+    }
+}
+
+/* From the start to the end, or to the last sample where the end is earlier: old profiles have both
+ * in whole seconds. */
+static void set_window(struct v8_cpu *c, struct profile *p, struct profile_set *out)
+{
+    int64_t end = c->has_end ? c->end_ns : 0;
+    size_t n = c->samples.len < c->times.len ? c->samples.len : c->times.len;
+
+    if (n > 0 && end < c->times.data[n - 1])
+        end = c->times.data[n - 1];
+    if (!c->has_start && n > 0)
+        c->start_ns = c->times.data[0];
+    p->time_unix_ns = c->start_ns;
+    p->duration_ns = end > c->start_ns ? end - c->start_ns : 0;
+    if (p->time_unix_ns < 946684800 * (int64_t)1000000000) /* 2000-01-01 */
+        profile_set_note(out, "times are those of the process's own clock, not of the calendar");
+}
+
+struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct profile_set *out)
+{
+    v8_tree_resolve(&c->tree, r);
+    settle_times(c, r);
+    check_lengths(c, r, out);
+    struct profile *p = json_failed(r) ? NULL : profile_set_add(out);
+    if (!p)
+        return NULL;
+    profile_add_ctype(p, "samples", "count");
+    if (c->samples.len == 0) {
+        add_hits(c, p);
+    } else {
+        if (c->times.len > 0)
+            profile_add_ctype(p, "cpu", "nanoseconds");
+        add_samples(c, r, p);
+    }
+    set_window(c, p, out);
+    return json_failed(r) ? NULL : p;
+}
