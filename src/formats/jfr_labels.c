@@ -93,8 +93,9 @@ static int read_context(struct snapshot *s, struct bytes entry)
     }
     c.n = s->pairs.len - c.first;
     if (c.n > LABELS_MAX)
-        return error_set(s->err, -EBADMSG, "jfr labels at byte %zu: context %llu has %zu labels, more than %d",
-                         (size_t)(message.data - s->content.data), (unsigned long long)id, c.n, LABELS_MAX);
+        return error_set(
+            s->err, -EBADMSG, "jfr labels at byte %zu: context %llu has %zu labels, more than %d",
+            (size_t)(message.data - s->content.data), (unsigned long long)id, c.n, LABELS_MAX);
     if (!r.failure && jfr_ids_add(b, &s->context_ids, id) != JFR_NO_ID)
         vec_push(b, &s->contexts, c);
     return check(s, &r);

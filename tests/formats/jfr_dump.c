@@ -30,7 +30,8 @@ static void dump_dict(const struct dict *d)
     for (size_t i = 1; i < d->attr_sets.len; i++) {
         printf("A\t%zu", i);
         for (uint32_t k = 0; k < d->attr_sets.data[i].n; k++) {
-            struct attribute a = d->attributes.data[d->attr_ids.data[d->attr_sets.data[i].first + k]];
+            struct attribute a =
+                d->attributes.data[d->attr_ids.data[d->attr_sets.data[i].first + k]];
             if (a.kind == ATTRIBUTE_STRING)
                 printf("\t%s=%s", dict_cstr(d, a.key), dict_cstr(d, a.text));
             else
