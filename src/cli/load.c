@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cli/fetch.h"
 #include "net/url.h"
+#include "profile/diff.h"
 #include "profile/merge.h"
 
 bool load_is_source(const char *argument)
@@ -67,28 +68,73 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
     return r;
 }
 
-/* Merges profiles[from..) of the set. */
-static struct profile *merge_from(struct loaded *l, size_t from)
+/* Merges profiles[from..to) of the set. */
+static int merge_range(struct loaded *l, size_t from, size_t to, struct profile **ret,
+                       struct error *err)
 {
-    return profile_merge(l->set->dict, l->set->profiles.data + from, l->set->profiles.len - from,
+    *ret = profile_merge(l->set->dict, l->set->profiles.data + from, to - from,
                          (struct merge_options){.drop_zero = true});
+    return *ret ? 0 : budget_error(&l->budget, err);
+}
+
+/* Reads the bases behind the sources and merges them. */
+static int load_base(struct loaded *l, const struct options *o, const struct option_list *list,
+                     struct error *err)
+{
+    size_t from = l->set->profiles.len;
+    int r = 0;
+
+    for (size_t i = 0; i < list->n && r == 0; i++) {
+        const struct format *f = NULL;
+        r = read_one(l, o, NULL, list->items[i], &f, err);
+    }
+    return r < 0 ? r : merge_range(l, from, l->set->profiles.len, &l->base, err);
+}
+
+static int subtract_base(struct loaded *l, bool is_diff_base, bool normalize, struct error *err)
+{
+    struct profile *difference;
+    struct diff_options d = {.is_diff_base = is_diff_base, .normalize = normalize};
+    int r = profile_diff(l->profile, l->base, d, &difference, err);
+
+    if (r < 0)
+        return r;
+    profile_free(l->profile);
+    l->profile = difference;
+    return 0;
+}
+
+int load_parts(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
+               struct error *err)
+{
+    const struct option_list *bases = o->diff_base.n ? &o->diff_base : &o->base;
+
+    if (o->diff_base.n && o->base.n)
+        return error_set(err, -EINVAL, "-base and -diff_base exclude each other");
+    if (o->normalize && !bases->n)
+        return error_set(err, -EINVAL, "-normalize needs a -base or -diff_base to scale to");
+    int r = load_set(l, o, sources, n, err);
+    if (r == 0)
+        r = merge_range(l, 0, l->set->profiles.len, &l->profile, err);
+    if (r == 0 && bases->n)
+        r = load_base(l, o, bases, err);
+    return r;
 }
 
 int load_profile(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
                  struct error *err)
 {
-    int r = load_set(l, o, sources, n, err);
-    if (r < 0)
-        return r;
-    l->profile = merge_from(l, 0);
-    if (!l->profile)
-        return budget_error(&l->budget, err);
-    return 0;
+    int r = load_parts(l, o, sources, n, err);
+
+    if (r == 0 && l->base)
+        r = subtract_base(l, o->diff_base.n > 0, o->normalize, err);
+    return r;
 }
 
 void load_done(struct loaded *l)
 {
     profile_free(l->profile);
+    profile_free(l->base);
     profile_set_free(l->set);
     *l = (struct loaded){0};
 }

@@ -13,14 +13,19 @@ struct loaded {
     struct budget budget;
     struct profile_set *set;     /* everything as it was read */
     const struct format *format; /* of the first source */
-    struct profile *profile;     /* merged, minus its base; NULL after load_set() */
+    struct profile *profile;     /* the sources merged; after load_profile() minus the base */
+    struct profile *base;        /* the bases merged, or NULL */
 };
 
 /* Reads the sources into l->set, nothing more. l must be zero; load_done() in any case. */
 int load_set(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
              struct error *err);
 
-/* The same, then merged into l->profile. -ENODATA when there is not one sample. */
+/* The same, then sources and bases merged, each for itself. */
+int load_parts(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
+               struct error *err);
+
+/* The same, then the base subtracted. */
 int load_profile(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
                  struct error *err);
 

@@ -12,6 +12,7 @@ static const struct format *const formats[] = {
     &format_perf_data,  &format_cpuprofile,   &format_heapprofile, &format_heapsnapshot,
     &format_chrome_trace, &format_speedscope, &format_firefox,    &format_stackprof,
     &format_callgrind,  &format_pprof_legacy, &format_perf_script, &format_collapsed,
+    &format_svg,
 };
 
 const struct format *format_at(size_t n)

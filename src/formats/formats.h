@@ -19,3 +19,4 @@ extern const struct format format_speedscope;
 extern const struct format format_firefox;
 extern const struct format format_stackprof;
 extern const struct format format_callgrind;
+extern const struct format format_svg;

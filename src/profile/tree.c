@@ -64,12 +64,8 @@ static bool add_stacks(struct tree *t, struct dict *d, size_t n_nodes, uint32_t 
     return ok;
 }
 
-static void add_values(struct tree *t, const struct profile *p, uint32_t type, const uint32_t *map)
+static void add_totals(struct tree *t)
 {
-    for (size_t i = 0; i < p->n_samples; i++) {
-        int64_t *self = &t->self.data[map[p->node[i]]];
-        *self = (int64_t)((uint64_t)*self + (uint64_t)p->values[type][i]);
-    }
     for (size_t n = t->parent.len; n-- > 0;) {
         t->total.data[n] = (int64_t)((uint64_t)t->total.data[n] + (uint64_t)t->self.data[n]);
         if (n > 0) {
@@ -77,6 +73,15 @@ static void add_values(struct tree *t, const struct profile *p, uint32_t type, c
             *up = (int64_t)((uint64_t)*up + (uint64_t)t->total.data[n]);
         }
     }
+}
+
+static void add_values(struct tree *t, const struct profile *p, uint32_t type, const uint32_t *map)
+{
+    for (size_t i = 0; i < p->n_samples; i++) {
+        int64_t *self = &t->self.data[map[p->node[i]]];
+        *self = (int64_t)((uint64_t)*self + (uint64_t)p->values[type][i]);
+    }
+    add_totals(t);
 }
 
 struct named {
@@ -147,7 +152,7 @@ int tree_build(const struct profile *p, uint32_t type, struct frame_options opti
     return ok ? 0 : budget_error(d->budget, err);
 }
 
-void tree_done(struct tree *t)
+static void columns_done(struct tree *t)
 {
     struct budget *b = t->frames.dict->budget;
 
@@ -157,6 +162,39 @@ void tree_done(struct tree *t)
     vec_done(b, &t->total);
     vec_done(b, &t->first_child);
     vec_done(b, &t->next_sibling);
+}
+
+int tree_invert(struct tree *t, struct error *err)
+{
+    struct budget *b = t->frames.dict->budget;
+    struct tree was = *t;
+    struct idset index = {0};
+
+    *t = (struct tree){.frames = was.frames};
+    (void)add_node(t, 0, 0);
+    for (uint32_t n = 0; n < was.parent.len && !budget_failed(b); n++) {
+        uint32_t at = 0;
+        if (was.self.data[n] == 0)
+            continue;
+        for (uint32_t up = n; up != 0; up = was.parent.data[up])
+            at = child(t, &index, at, was.frame.data[up]);
+        if (!budget_failed(b))
+            t->self.data[at] = (int64_t)((uint64_t)t->self.data[at] + (uint64_t)was.self.data[n]);
+    }
+    idset_done(b, &index);
+    was.frames = (struct frames){.dict = was.frames.dict};
+    columns_done(&was);
+    if (budget_failed(b))
+        return budget_error(b, err);
+    add_totals(t);
+    return link_children(t) ? 0 : budget_error(b, err);
+}
+
+void tree_done(struct tree *t)
+{
+    if (!t->frames.dict)
+        return;
+    columns_done(t);
     frames_done(&t->frames);
 }
 

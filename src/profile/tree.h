@@ -28,7 +28,14 @@ struct tree {
  */
 int tree_build(const struct profile *p, uint32_t type, struct frame_options options,
                struct tree *ret, struct error *err);
-void tree_done(struct tree *t);
+void tree_done(struct tree *t); /* a zeroed tree is fine */
+
+/*
+ * Turns the tree upside down: the first level holds the frames that have values of their own, below
+ * each its callers. Every value of a stack counts in the node of its outermost frame, so totals
+ * still add up. Returns 0 or -ENOBUFS.
+ */
+int tree_invert(struct tree *t, struct error *err);
 
 static inline size_t tree_len(const struct tree *t)
 {
