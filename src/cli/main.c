@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "cli/command.h"
+#include "cli/load.h"
 #include "formats/format.h"
 
 #define INPUT_AND_REPORT (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_REPORT | OPTIONS_OUTPUT)
@@ -37,6 +38,8 @@ static const struct command commands[] = {
      cmd_report, REPORT_COMMENTS},
     {"dot", "SOURCE...", "the call graph for Graphviz", NULL, INPUT_AND_REPORT, cmd_report,
      REPORT_DOT},
+    {"web", "SOURCE...", "the call graph in a browser (needs Graphviz)", NULL, INPUT_AND_REPORT,
+     cmd_web, 0},
     {"convert", "SOURCE... OUTPUT", "a profile in another format, saying what that one cannot hold",
      NULL, FILE_OPTIONS | OPTIONS_CONVERT, cmd_convert, 0},
     {"merge", "SOURCE... -o FILE", "several profiles added up into one", NULL,
@@ -130,6 +133,10 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
     return VESTA_EXIT_OK;
 }
 
+/* `vesta FILE` without a verb. */
+static const struct command shell = {
+    "SOURCE...", "", "opens a prompt", NULL, INPUT_AND_REPORT, cmd_shell, 0};
+
 static int help(FILE *out)
 {
     fputs("vesta: profiles in any format, answered like pprof\n\n"
@@ -217,6 +224,8 @@ int main(int argc, char **argv)
     const struct command *c = command_find(word + strspn(word, "-"));
     if (c)
         return run(c, argc - 1, argv + 1);
+    if (load_is_source(word) || word[0] == '-')
+        return run(&shell, argc, argv);
     fprintf(stderr, "vesta: there is no command or file \"%s\"; see \"vesta help\"\n", word);
     return VESTA_EXIT_USAGE;
 }
