@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "formats/formats.h"
+#include "formats/packed_stack.h"
 #include "formats/pprof_internal.h"
 #include "wire/protobuf.h"
 
@@ -26,7 +27,7 @@ struct section {
  * an array does; ids past it, which are allowed, go through a hash table.
  */
 struct id_map {
-    VEC(uint32_t) dense; /* dictionary id + 1; 0 is not there */
+    VEC(uint32_t) dense; /* 0 is not there */
     VEC(uint64_t) keys;
     VEC(uint32_t) values;
     struct idset sparse;
@@ -40,7 +41,6 @@ struct memo {
         uint32_t result;
     } * slots;
     size_t n; /* a power of two */
-    uint32_t tried, hits;
     bool is_on;
 };
 
@@ -62,12 +62,15 @@ struct decoder {
     struct section sections[PPROF_FIELDS];
     struct header header;
 
-    VEC(uint32_t) strings; /* dictionary ids */
-    struct id_map mappings, functions, locations;
-    VEC(struct line) lines;  /* of the location being read */
-    VEC(uint32_t) stack;     /* of the sample being read: locations, leaf first */
-    VEC(uint32_t) label_ids; /* of the run of labels being read */
-    struct memo stacks, labels;
+    VEC(uint32_t) strings;             /* dictionary ids */
+    struct id_map mappings, functions; /* to dictionary id + 1: 0 is a valid one */
+    struct id_map locations;           /* to dictionary id */
+    VEC(struct line) lines;            /* of the location being read */
+    VEC(uint32_t) label_ids;           /* of the run of labels being read */
+    struct packed_stacks stacks;
+    struct bytes waiting[PACKED_STACKS_AT_ONCE]; /* stacks of the last samples, not read yet */
+    size_t n_waiting;
+    struct memo labels;
     size_t empty_labels;
     size_t lost_mappings;
 };
@@ -98,32 +101,33 @@ static void id_map_done(struct budget *b, struct id_map *m)
     idset_done(b, &m->sparse);
 }
 
-static uint32_t id_map_find_sparse(const struct id_map *m, uint64_t id)
+static uint32_t find_sparse(const void *map, uint64_t id)
 {
+    const struct id_map *m = map;
     uint32_t at = IDSET_FIND(&m->sparse, hash_mix(id, 1), i, m->keys.data[i] == id);
     return at == IDSET_NONE ? 0 : m->values.data[at];
 }
 
-/* The dictionary id + 1, or 0 when there is none. */
+/* 0 when there is none. */
 static inline uint32_t id_map_get(const struct id_map *m, uint64_t id)
 {
     if (__builtin_expect(id < m->dense.len, 1))
         return m->dense.data[id];
-    return id_map_find_sparse(m, id);
+    return find_sparse(m, id);
 }
 
 /* False when the budget is spent. The id must not be there yet. */
 static bool id_map_put(struct budget *b, struct id_map *m, uint64_t id, uint32_t value)
 {
     if (id < m->dense.len) {
-        m->dense.data[id] = value + 1;
+        m->dense.data[id] = value;
         return true;
     }
     if (m->keys.len >= UINT32_MAX - 1) {
         b->failed = true;
         return false;
     }
-    return vec_push(b, &m->keys, id) && vec_push(b, &m->values, value + 1) &&
+    return vec_push(b, &m->keys, id) && vec_push(b, &m->values, value) &&
            idset_add(b, &m->sparse, hash_mix(id, 1), (uint32_t)m->keys.len - 1);
 }
 
@@ -368,7 +372,7 @@ static int read_mapping(struct decoder *dc, struct bytes message)
         (rc = get_string(dc, build_id, message.data, &m.build_id)) < 0)
         return rc;
     uint32_t to = dict_mapping(dc->dict, m);
-    id_map_put(dc->budget, &dc->mappings, id, to);
+    id_map_put(dc->budget, &dc->mappings, id, to + 1);
     if (to == 0)
         return 0;
     if (dc->profile->mappings.len == 0)
@@ -412,7 +416,7 @@ static int read_function(struct decoder *dc, struct bytes message)
         (rc = get_string(dc, system_name, message.data, &f.system_name)) < 0 ||
         (rc = get_string(dc, file, message.data, &f.file)) < 0)
         return rc;
-    id_map_put(dc->budget, &dc->functions, id, dict_function(dc->dict, f));
+    id_map_put(dc->budget, &dc->functions, id, dict_function(dc->dict, f) + 1);
     return 0;
 }
 
@@ -577,61 +581,16 @@ static uint32_t join_attrs(struct decoder *dc, uint32_t a, uint32_t b)
     return a;
 }
 
-static int add_frame(struct decoder *dc, uint64_t id, const uint8_t *at)
+static int fail_stack(struct decoder *dc, int rc)
 {
-    uint32_t found = id_map_get(&dc->locations, id);
+    const struct packed_stacks *s = &dc->stacks;
 
-    if (__builtin_expect(found == 0, 0))
-        return fail(dc, at, "a sample names location %llu, which is not there",
-                    (unsigned long long)id);
-    dc->stack.data[dc->stack.len++] = found - 1;
-    return 0;
-}
-
-/* Appends the locations that packed ids name to dc->stack. */
-static int read_frames(struct decoder *dc, struct bytes packed)
-{
-    const uint8_t *pos = packed.data, *end = pos + packed.len;
-
-    if (!vec_reserve(dc->budget, &dc->stack, packed.len))
+    if (rc == -ENOBUFS)
         return budget_error(dc->budget, dc->err);
-    while (pos < end) {
-        const uint8_t *at = pos;
-        uint64_t id;
-        if (!pb_varint(&pos, end, &id))
-            return fail(dc, at, "a packed number is cut short or too long");
-        int rc = add_frame(dc, id, at);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-/* The node of a whole stack of packed location ids. */
-static int read_stack(struct decoder *dc, struct bytes packed, uint32_t *ret)
-{
-    struct memo *m = &dc->stacks;
-    struct memo_slot *slot = NULL;
-
-    if (m->is_on) {
-        slot = memo_slot(m, packed);
-        if (memo_holds(slot, packed)) {
-            m->hits++;
-            *ret = slot->result;
-            return 0;
-        }
-        /* Most programs write each stack once; remembering is then a waste. */
-        if (++m->tried == 4096 && m->hits < 256)
-            m->is_on = false;
-    }
-    vec_clear(&dc->stack);
-    int rc = read_frames(dc, packed);
-    if (rc < 0)
-        return rc;
-    *ret = dict_stack(dc->dict, dc->stack.data, dc->stack.len);
-    if (slot && packed.len <= UINT32_MAX)
-        *slot = (struct memo_slot){packed.data, (uint32_t)packed.len, *ret};
-    return 0;
+    if (s->is_malformed)
+        return fail(dc, s->failed_at, "a packed number is cut short or too long");
+    return fail(dc, s->failed_at, "a sample names location %llu, which is not there",
+                (unsigned long long)s->unknown_id);
 }
 
 /* What a sample message said so far. */
@@ -651,13 +610,14 @@ static int add_stack_piece(struct decoder *dc, struct pb_reader *r, struct sampl
             return 0;
         }
         s->in_pieces = true;
-        vec_clear(&dc->stack);
-        int rc = read_frames(dc, s->packed);
+        vec_clear(&dc->stacks.stack);
+        int rc = packed_stack_append(&dc->stacks, s->packed);
         if (rc < 0)
-            return rc;
+            return fail_stack(dc, rc);
     }
     struct bytes piece = pb_packed(r);
-    return r->failure ? 0 : read_frames(dc, piece);
+    int rc = r->failure ? 0 : packed_stack_append(&dc->stacks, piece);
+    return rc < 0 ? fail_stack(dc, rc) : 0;
 }
 
 static int add_values(struct decoder *dc, struct pb_reader *r, struct sample_parts *s)
@@ -695,38 +655,143 @@ static int add_labels(struct decoder *dc, struct pb_reader *r, const uint8_t *at
     return 0;
 }
 
-static int read_sample(struct decoder *dc, struct bytes message)
+/* Any sample, however it is written. */
+static int read_odd_sample(struct decoder *dc, struct bytes message, struct sample_parts *s)
 {
     struct pb_reader r = pb_reader(message);
-    struct sample_parts s;
-    uint32_t node;
     int rc = 0;
 
-    s.packed = (struct bytes){0};
-    s.in_pieces = false;
-    s.n_values = 0;
-    s.attrs = 0;
+    *s = (struct sample_parts){0};
     for (const uint8_t *at = r.pos; pb_next(&r); at = r.pos) {
         if (r.field == PPROF_SAMPLE_LOCATION)
-            rc = add_stack_piece(dc, &r, &s);
+            rc = add_stack_piece(dc, &r, s);
         else if (r.field == PPROF_SAMPLE_VALUE)
-            rc = add_values(dc, &r, &s);
+            rc = add_values(dc, &r, s);
         else if (r.field == PPROF_SAMPLE_LABEL)
-            rc = add_labels(dc, &r, at, &s);
+            rc = add_labels(dc, &r, at, s);
         if (rc < 0)
             return rc;
     }
     if (r.failure)
         return fail_reader(dc, &r);
-    if (s.n_values != dc->profile->n_types)
+    if (s->n_values != dc->profile->n_types)
         return fail(dc, message.data, "a sample has %zu values and there are %u sample types",
-                    s.n_values, dc->profile->n_types);
-    if (s.in_pieces)
-        node = dict_stack(dc->dict, dc->stack.data, dc->stack.len);
-    else if ((rc = read_stack(dc, s.packed, &node)) < 0)
-        return rc;
-    profile_add(dc->profile, &(struct sample){.node = node, .attrs = s.attrs, .values = s.values});
+                    s->n_values, dc->profile->n_types);
     return 0;
+}
+
+/* Takes a length-delimited field with this one-byte tag off the front. */
+static inline bool take_field(const uint8_t **pos, const uint8_t *end, uint8_t tag,
+                              struct bytes *ret)
+{
+    const uint8_t *p = *pos;
+    uint64_t len;
+
+    if (p == end || *p++ != tag || !pb_varint(&p, end, &len) || len > (size_t)(end - p))
+        return false;
+    *ret = (struct bytes){p, (size_t)len};
+    *pos = p + len;
+    return true;
+}
+
+#define SAMPLE_TAG(field, wire) ((uint8_t)((field) << 3 | (wire)))
+
+/* The values of a sample, packed in one field or each in a field of its own. */
+static inline bool take_values(const uint8_t **pos, const uint8_t *end, uint32_t n, int64_t *ret)
+{
+    const uint8_t *p = *pos;
+    struct bytes packed;
+    uint64_t v;
+    uint32_t i = 0;
+
+    if (take_field(&p, end, SAMPLE_TAG(PPROF_SAMPLE_VALUE, PB_BYTES), &packed)) {
+        const uint8_t *at = packed.data, *packed_end = p;
+        for (; at < packed_end && i < n && pb_varint(&at, packed_end, &v); i++)
+            ret[i] = (int64_t)v;
+        if (at != packed_end)
+            return false;
+    } else {
+        for (; p < end && *p == SAMPLE_TAG(PPROF_SAMPLE_VALUE, PB_VARINT) && i < n; i++) {
+            p++;
+            if (!pb_varint(&p, end, &v))
+                return false;
+            ret[i] = (int64_t)v;
+        }
+    }
+    *pos = p;
+    return i == n;
+}
+
+/*
+ * A sample as nearly every program writes it: one packed stack, the values, labels, and nothing
+ * else. False when it is anything else, also when it is malformed.
+ */
+static inline bool read_plain_sample(struct decoder *dc, struct bytes message,
+                                     struct sample_parts *s, struct bytes *ret_labels)
+{
+    const uint8_t *p = message.data, *end = p + message.len;
+    struct bytes label;
+
+    s->in_pieces = false;
+    s->attrs = 0;
+    if (!take_field(&p, end, SAMPLE_TAG(PPROF_SAMPLE_LOCATION, PB_BYTES), &s->packed) ||
+        !take_values(&p, end, dc->profile->n_types, s->values))
+        return false;
+    *ret_labels = (struct bytes){p, (size_t)(end - p)};
+    while (take_field(&p, end, SAMPLE_TAG(PPROF_SAMPLE_LABEL, PB_BYTES), &label))
+        ;
+    return p == end;
+}
+
+/* Finds the stacks of the samples that wait for theirs. */
+static int flush_stacks(struct decoder *dc)
+{
+    size_t n = dc->n_waiting;
+
+    dc->n_waiting = 0;
+    int rc = packed_stacks_read(&dc->stacks, dc->waiting, n,
+                                dc->profile->node + dc->profile->n_samples - n);
+    return rc < 0 ? fail_stack(dc, rc) : 0;
+}
+
+static int add_sample(struct decoder *dc, const struct sample_parts *s)
+{
+    struct profile *p = dc->profile;
+    size_t i = p->n_samples;
+    int rc;
+
+    if (s->in_pieces) {
+        uint32_t node = dict_stack(dc->dict, dc->stacks.stack.data, dc->stacks.stack.len);
+        if ((rc = flush_stacks(dc)) < 0)
+            return rc;
+        profile_add(p, &(struct sample){.node = node, .attrs = s->attrs, .values = s->values});
+        return 0;
+    }
+    if (s->attrs && !p->attrs) {
+        profile_add(p, &(struct sample){.attrs = s->attrs, .values = s->values});
+    } else {
+        /* There is room for all: read_samples() saw to it. */
+        for (uint32_t t = 0; t < p->n_types; t++)
+            p->values[t][i] = s->values[t];
+        if (p->attrs)
+            p->attrs[i] = s->attrs;
+        p->n_samples++;
+    }
+    dc->waiting[dc->n_waiting++] = s->packed;
+    return dc->n_waiting == PACKED_STACKS_AT_ONCE ? flush_stacks(dc) : 0;
+}
+
+static int read_sample(struct decoder *dc, struct bytes message)
+{
+    struct sample_parts s;
+    struct bytes labels;
+    int rc = 0;
+
+    if (!read_plain_sample(dc, message, &s, &labels))
+        rc = read_odd_sample(dc, message, &s);
+    else if (labels.len)
+        rc = read_labels(dc, labels, &s.attrs);
+    return rc < 0 ? rc : add_sample(dc, &s);
 }
 
 static int read_comments(struct decoder *dc)
@@ -797,9 +862,13 @@ static int read_samples(struct decoder *dc)
         return fail(dc, dc->sections[PPROF_SAMPLE].first, "there are samples but no sample types");
     if (!profile_reserve(dc->profile, n))
         return budget_error(dc->budget, dc->err);
-    memo_init(dc->budget, &dc->stacks, n, (size_t)1 << 17);
+    dc->stacks.dense = dc->locations.dense.data;
+    dc->stacks.n_dense = dc->locations.dense.len;
+    dc->stacks.find = find_sparse;
+    dc->stacks.context = &dc->locations;
     memo_init(dc->budget, &dc->labels, n / 4, (size_t)1 << 14);
-    return each(dc, PPROF_SAMPLE, read_sample);
+    int rc = each(dc, PPROF_SAMPLE, read_sample);
+    return rc < 0 ? rc : flush_stacks(dc);
 }
 
 static int decode_all(struct decoder *dc, struct bytes all)
@@ -843,6 +912,7 @@ static int pprof_decode(struct input *in, struct profile_set *out, struct error 
                          .out = out,
                          .dict = out->dict,
                          .profile = p,
+                         .stacks = {.dict = out->dict},
                          .err = err};
 
     rc = decode_all(&dc, all);
@@ -850,12 +920,11 @@ static int pprof_decode(struct input *in, struct profile_set *out, struct error 
         add_notes(&dc);
     vec_done(dc.budget, &dc.strings);
     vec_done(dc.budget, &dc.lines);
-    vec_done(dc.budget, &dc.stack);
     vec_done(dc.budget, &dc.label_ids);
     id_map_done(dc.budget, &dc.mappings);
     id_map_done(dc.budget, &dc.functions);
     id_map_done(dc.budget, &dc.locations);
-    memo_done(dc.budget, &dc.stacks);
+    packed_stacks_done(&dc.stacks);
     memo_done(dc.budget, &dc.labels);
     return rc;
 }

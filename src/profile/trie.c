@@ -51,47 +51,62 @@ static bool grow(struct dict *d)
     return true;
 }
 
-static bool is_child(const struct dict *d, size_t node, uint32_t parent, uint32_t location)
-{
-    return node < d->node_parent.len && d->node_location.data[node] == location &&
-           d->node_parent.data[node] == parent;
-}
-
 /* The child of parent at location, or 0. */
 static inline uint32_t find(const struct dict *d, uint32_t parent, uint32_t location)
 {
-    if (is_child(d, (size_t)parent + 1, parent, location))
+    size_t next = (size_t)parent + 1;
+
+    if (next < d->node_parent.len && d->node_location.data[next] == location &&
+        d->node_parent.data[next] == parent)
         return parent + 1;
     if (!d->trie_slots)
         return 0;
     for (size_t at = slot_of(parent, location, d->trie_mask);; at = (at + 1) & d->trie_mask) {
         const struct trie_slot *s = &d->trie_slots[at];
-        if (s->location == 0)
-            return 0;
         if (s->location == location && s->parent == parent)
             return s->node;
+        if (s->location == 0)
+            return 0;
     }
 }
 
-/* Adds a child that is not there; 0 when the budget is spent. */
-static uint32_t add(struct dict *d, uint32_t parent, uint32_t location)
+/* Room for n more nodes and for one more entry of the table. */
+static bool make_room(struct dict *d, size_t n)
 {
-    size_t n = d->node_parent.len;
-
-    if (n >= UINT32_MAX - 1 || !vec_reserve(d->budget, &d->node_parent, 1) ||
-        !vec_reserve(d->budget, &d->node_location, 1)) {
+    if (n > UINT32_MAX - 1 - d->node_parent.len) {
         d->budget->failed = true;
-        return 0;
+        return false;
     }
-    if ((size_t)parent + 1 != n) {
-        if (d->trie_used * 4 >= (d->trie_slots ? d->trie_mask + 1 : 0) * 3 && !grow(d))
-            return 0;
-        place(d->trie_slots, d->trie_mask, (struct trie_slot){parent, location, (uint32_t)n});
+    if (d->trie_used * 4 >= (d->trie_slots ? d->trie_mask + 1 : 0) * 3 && !grow(d))
+        return false;
+    return vec_reserve(d->budget, &d->node_parent, n) &&
+           vec_reserve(d->budget, &d->node_location, n);
+}
+
+/*
+ * Adds a branch of new nodes below parent, outermost first: its first node is in the table unless
+ * it stands next to its parent, the others stand next to each other. 0 when the budget is spent.
+ */
+static uint32_t add_branch(struct dict *d, uint32_t parent, const uint32_t *leaf_first, size_t n,
+                           uint32_t *path)
+{
+    if (!make_room(d, n))
+        return 0;
+    uint32_t node = (uint32_t)d->node_parent.len;
+    if (parent + 1 != node) {
+        place(d->trie_slots, d->trie_mask, (struct trie_slot){parent, leaf_first[n - 1], node});
         d->trie_used++;
     }
-    d->node_parent.data[d->node_parent.len++] = parent;
-    d->node_location.data[d->node_location.len++] = location;
-    return (uint32_t)n;
+    uint32_t *parents = d->node_parent.data + node, *locations = d->node_location.data + node;
+    for (size_t i = 0; i < n; i++) {
+        parents[i] = i ? node + (uint32_t)i - 1 : parent;
+        locations[i] = leaf_first[n - 1 - i];
+        if (path)
+            path[i] = node + (uint32_t)i;
+    }
+    d->node_parent.len += n;
+    d->node_location.len += n;
+    return node + (uint32_t)n - 1;
 }
 
 uint32_t dict_node(struct dict *d, uint32_t parent, uint32_t location)
@@ -99,7 +114,24 @@ uint32_t dict_node(struct dict *d, uint32_t parent, uint32_t location)
     if (location == 0)
         return parent;
     uint32_t node = find(d, parent, location);
-    return node ? node : add(d, parent, location);
+    return node ? node : add_branch(d, parent, &location, 1, NULL);
+}
+
+uint32_t dict_path(struct dict *d, uint32_t from, const uint32_t *leaf_first, size_t n,
+                   uint32_t *path)
+{
+    uint32_t node = from;
+
+    while (n > 0) {
+        uint32_t child = find(d, node, leaf_first[n - 1]);
+        if (child == 0)
+            return add_branch(d, node, leaf_first, n, path);
+        node = child;
+        if (path)
+            *path++ = node;
+        n--;
+    }
+    return node;
 }
 
 uint32_t dict_stack(struct dict *d, const uint32_t *leaf_first, size_t n)

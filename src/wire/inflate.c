@@ -1,10 +1,9 @@
 #include "wire/inflate.h"
 
 #include <errno.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <libdeflate.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -49,7 +48,7 @@ static bool unpacked_grow(struct budget *b, struct unpacked *u, size_t more)
  * libdeflate wants room for a whole member. Its last four bytes say how long the (last) member is;
  * when that proves wrong or hostile, the room grows until the budget ends.
  */
-static size_t member_size_hint(struct bytes in)
+size_t gzip_size_hint(struct bytes in)
 {
     uint32_t size = 0;
 
@@ -67,7 +66,7 @@ static int unpack_gzip(struct bytes in, struct budget *b, struct unpacked *u, st
 
     if (!d)
         return error_set(err, -ENOMEM, "could not start gzip decompression: out of memory");
-    size_t room = member_size_hint(in);
+    size_t room = gzip_size_hint(in);
     while (offset < in.len) {
         if (offset > 0 && codec_detect(bytes_from(in, offset)) != CODEC_GZIP)
             break; /* padding or rubbish behind the last member is ignored, as gzip(1) does */
@@ -76,9 +75,9 @@ static int unpack_gzip(struct bytes in, struct budget *b, struct unpacked *u, st
             break;
         }
         size_t used, got;
-        enum libdeflate_result result = libdeflate_gzip_decompress_ex(
-            d, in.data + offset, in.len - offset, u->data + u->len, u->cap - u->len - PADDING, &used,
-            &got);
+        enum libdeflate_result result =
+            libdeflate_gzip_decompress_ex(d, in.data + offset, in.len - offset, u->data + u->len,
+                                          u->cap - u->len - PADDING, &used, &got);
         if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
             room = (u->cap - u->len) * 2;
             size_t left = b->limit - b->used;
@@ -109,8 +108,8 @@ static int unpack_zstd(struct bytes in, struct budget *b, struct unpacked *u, st
     for (;;) {
         if (!unpacked_grow(b, u, room ? room : 1))
             return budget_error(b, err);
-        ssize_t n = unpack_stream_read(s, &in, true, u->data + u->len, u->cap - u->len - PADDING,
-                                       err);
+        ssize_t n =
+            unpack_stream_read(s, &in, true, u->data + u->len, u->cap - u->len - PADDING, err);
         if (n < 0)
             return (int)n;
         if (n == 0)

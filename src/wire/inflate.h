@@ -2,8 +2,8 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
 #include "base/budget.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -16,6 +16,10 @@ enum codec { CODEC_NONE, CODEC_GZIP, CODEC_ZSTD };
 
 /* By magic number. */
 enum codec codec_detect(struct bytes head);
+
+/* About how many bytes a whole gzip file unpacks to, as its last four bytes say. Hostile input may
+ * lie; never more than its size could give. */
+size_t gzip_size_hint(struct bytes in);
 
 /* The output of unpack(): a block charged to the budget, with 16 zero bytes behind its content. */
 struct unpacked {

@@ -10,9 +10,10 @@
 #include "base/vec.h"
 #include "wire/inflate.h"
 
-#define PADDING   16
-#define CHUNK     ((size_t)256 << 10)
-#define LAYER_MAX 4 /* gzip within gzip exists in the wild; more than this is an attack */
+#define PADDING     16
+#define CHUNK       ((size_t)256 << 10)
+#define SMALL_BYTES (4 << 20)
+#define LAYER_MAX   4 /* gzip within gzip exists in the wild; more than this is an attack */
 
 struct input {
     struct budget *budget;
@@ -21,7 +22,7 @@ struct input {
     /* The packed source: a descriptor read in chunks, or memory. */
     int fd;
     struct bytes memory;
-    VEC(uint8_t) raw; /* all that was read from fd and is still needed, padded */
+    VEC(uint8_t) raw;  /* all that was read from fd and is still needed, padded */
     struct bytes rest; /* the part of raw (or memory) not yet consumed by the stream */
     bool ended;        /* fd is at its end */
     bool streaming;    /* input_read() was called: what was consumed need not be kept */
@@ -150,6 +151,35 @@ static int raw_refill(struct input *in, struct error *err)
     return 0;
 }
 
+/* Unpacks what `rest` holds, which is all of the source, and goes on with the content. */
+static int unpack_layer(struct input *in, enum codec codec, struct error *err)
+{
+    struct unpacked inner;
+    int r = unpack(codec, in->rest, in->budget, &inner, err);
+
+    if (r < 0)
+        return r;
+    unpacked_done(in->budget, &in->layers);
+    vec_done(in->budget, &in->raw);
+    in->layers = inner;
+    in->rest = (struct bytes){inner.data, inner.len};
+    return 0;
+}
+
+/* Reads a gzip file that is small to its end. True when its content is small too: it is unpacked at
+ * once then, which is twice as fast. */
+static bool is_small(struct input *in, enum codec codec)
+{
+    struct stat st;
+
+    if (codec != CODEC_GZIP)
+        return false;
+    if (!in->ended && fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size <= SMALL_BYTES / 4)
+        (void)raw_read_all(in, NULL);
+    return in->ended && gzip_size_hint(in->rest) <= SMALL_BYTES;
+}
+
 /* Looks for compression. A second layer below the first is rare: the outer one is then unpacked
  * whole, and the innermost is the one that streams. */
 static int start(struct input *in, struct error *err)
@@ -165,6 +195,11 @@ static int start(struct input *in, struct error *err)
             break;
         if (layer == LAYER_MAX)
             return error_set(err, -EBADMSG, "compressed more than %d times over", LAYER_MAX);
+        if (is_small(in, codec)) {
+            if ((r = unpack_layer(in, codec, err)) < 0)
+                return r;
+            continue;
+        }
         uint8_t head[4];
         struct bytes probe = in->rest;
         CLEANUP(unpack_stream_freep) struct unpack_stream *s = unpack_stream_new(codec);
@@ -183,13 +218,8 @@ static int start(struct input *in, struct error *err)
         }
         if ((r = raw_read_all(in, err)) < 0)
             return r;
-        struct unpacked inner;
-        if ((r = unpack(codec, in->rest, in->budget, &inner, err)) < 0)
+        if ((r = unpack_layer(in, codec, err)) < 0)
             return r;
-        unpacked_done(in->budget, &in->layers);
-        vec_done(in->budget, &in->raw);
-        in->layers = inner;
-        in->rest = (struct bytes){inner.data, inner.len};
     }
     in->started = true;
     return 0;
@@ -231,8 +261,8 @@ int input_peek(struct input *in, struct bytes *ret, struct error *err)
     if (!vec_reserve(in->budget, &in->head, INPUT_PEEK_BYTES - in->head.len))
         return budget_error(in->budget, err);
     while (in->head.len < INPUT_PEEK_BYTES) {
-        ssize_t n = source_read(in, in->head.data + in->head.len, INPUT_PEEK_BYTES - in->head.len,
-                                err);
+        ssize_t n =
+            source_read(in, in->head.data + in->head.len, INPUT_PEEK_BYTES - in->head.len, err);
         if (n < 0)
             return (int)n;
         if (n == 0)

@@ -1,0 +1,258 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "floor.h"
+
+struct sample_row {
+    uint32_t first_ref, n_refs, first_value, n_values, first_label, n_labels;
+};
+struct location_row {
+    uint64_t id, mapping, address;
+    uint32_t first_line, n_lines;
+};
+struct line_row {
+    uint64_t function;
+    int64_t line;
+};
+struct function_row {
+    uint64_t id, name, system_name, file;
+    int64_t start_line;
+};
+struct string_row {
+    const uint8_t *data;
+    uint32_t len;
+};
+struct label_row {
+    uint64_t key, text;
+    int64_t number;
+};
+
+#define COLUMN(type, name)                                                                         \
+    static type *name;                                                                             \
+    static size_t n_##name, cap_##name
+
+COLUMN(struct sample_row, samples);
+COLUMN(struct location_row, locations);
+COLUMN(struct line_row, lines);
+COLUMN(struct function_row, functions);
+COLUMN(struct string_row, strings);
+COLUMN(struct label_row, labels);
+COLUMN(uint64_t, refs);
+COLUMN(uint64_t, values);
+
+static void *grown(void *p, size_t *cap, size_t size)
+{
+    *cap = *cap ? *cap * 2 : 1024;
+    p = realloc(p, *cap * size);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* A new last element, not cleared. */
+#define PUSH(name)                                                                                 \
+    (n_##name == cap_##name ? (name = grown(name, &cap_##name, sizeof(*name))) : NULL,             \
+     &name[n_##name++])
+
+struct field {
+    uint32_t number, wire;
+    uint64_t value;
+    const uint8_t *data, *data_end;
+};
+
+static inline bool varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
+{
+    const uint8_t *p = *pos;
+    uint64_t v = 0;
+
+    if (p < end && *p < 0x80) {
+        *ret = *p;
+        *pos = p + 1;
+        return true;
+    }
+    for (unsigned shift = 0; p < end && shift < 70; shift += 7) {
+        uint64_t b = *p++;
+        v |= (b & 0x7f) << shift;
+        if (b < 0x80) {
+            *ret = v;
+            *pos = p;
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline bool next(const uint8_t **pos, const uint8_t *end, struct field *f)
+{
+    uint64_t tag, len;
+
+    if (!varint(pos, end, &tag))
+        return false;
+    f->number = (uint32_t)(tag >> 3);
+    f->wire = (uint32_t)(tag & 7);
+    f->value = 0;
+    f->data = f->data_end = NULL;
+    switch (f->wire) {
+    case 0:
+        return varint(pos, end, &f->value);
+    case 1:
+    case 5:
+        len = f->wire == 1 ? 8 : 4;
+        break;
+    case 2:
+        if (!varint(pos, end, &len))
+            return false;
+        break;
+    default:
+        return false;
+    }
+    if (len > (size_t)(end - *pos))
+        return false;
+    f->data = *pos;
+    *pos += len;
+    f->data_end = *pos;
+    return true;
+}
+
+/* Runs the block behind it for each field f of a message; the function returns false when it is
+ * malformed. */
+#define EACH_FIELD(from, to)                                                                       \
+    struct field f;                                                                                \
+    for (const uint8_t *pos_ = (from), *end_ = (to); pos_ < end_;)                                 \
+        if (!next(&pos_, end_, &f))                                                                \
+            return false;                                                                          \
+        else
+
+#define ADD_NUMBERS(name, f)                                                                       \
+    do {                                                                                           \
+        if ((f).wire == 2) {                                                                       \
+            for (const uint8_t *p_ = (f).data; p_ < (f).data_end;) {                               \
+                uint64_t v_;                                                                       \
+                if (!varint(&p_, (f).data_end, &v_))                                               \
+                    return false;                                                                  \
+                *PUSH(name) = v_;                                                                  \
+            }                                                                                      \
+        } else {                                                                                   \
+            *PUSH(name) = (f).value;                                                               \
+        }                                                                                          \
+    } while (0)
+
+static bool walk_line(const uint8_t *p, const uint8_t *end)
+{
+    struct line_row *row = PUSH(lines);
+
+    *row = (struct line_row){0};
+    EACH_FIELD(p, end)
+    {
+        if (f.number == 1)
+            row->function = f.value;
+        else if (f.number == 2)
+            row->line = (int64_t)f.value;
+    }
+    return true;
+}
+
+static bool walk_location(const uint8_t *p, const uint8_t *end)
+{
+    struct location_row *row = PUSH(locations);
+
+    *row = (struct location_row){.first_line = (uint32_t)n_lines};
+    EACH_FIELD(p, end)
+    {
+        if (f.number == 1)
+            row->id = f.value;
+        else if (f.number == 2)
+            row->mapping = f.value;
+        else if (f.number == 3)
+            row->address = f.value;
+        else if (f.number == 4 && !walk_line(f.data, f.data_end))
+            return false;
+    }
+    row->n_lines = (uint32_t)n_lines - row->first_line;
+    return true;
+}
+
+static bool walk_function(const uint8_t *p, const uint8_t *end)
+{
+    struct function_row *row = PUSH(functions);
+
+    *row = (struct function_row){0};
+    EACH_FIELD(p, end)
+    {
+        if (f.number == 1)
+            row->id = f.value;
+        else if (f.number == 2)
+            row->name = f.value;
+        else if (f.number == 3)
+            row->system_name = f.value;
+        else if (f.number == 4)
+            row->file = f.value;
+        else if (f.number == 5)
+            row->start_line = (int64_t)f.value;
+    }
+    return true;
+}
+
+static bool walk_label(const uint8_t *p, const uint8_t *end)
+{
+    struct label_row *row = PUSH(labels);
+
+    *row = (struct label_row){0};
+    EACH_FIELD(p, end)
+    {
+        if (f.number == 1)
+            row->key = f.value;
+        else if (f.number == 2)
+            row->text = f.value;
+        else if (f.number == 3)
+            row->number = (int64_t)f.value;
+    }
+    return true;
+}
+
+static bool walk_sample(const uint8_t *p, const uint8_t *end)
+{
+    size_t at = n_samples;
+    struct sample_row row = {.first_ref = (uint32_t)n_refs,
+                             .first_value = (uint32_t)n_values,
+                             .first_label = (uint32_t)n_labels};
+
+    (void)PUSH(samples);
+    EACH_FIELD(p, end)
+    {
+        if (f.number == 1)
+            ADD_NUMBERS(refs, f);
+        else if (f.number == 2)
+            ADD_NUMBERS(values, f);
+        else if (f.number == 3 && !walk_label(f.data, f.data_end))
+            return false;
+    }
+    row.n_refs = (uint32_t)n_refs - row.first_ref;
+    row.n_values = (uint32_t)n_values - row.first_value;
+    row.n_labels = (uint32_t)n_labels - row.first_label;
+    samples[at] = row;
+    return true;
+}
+
+bool floor_walk_pprof(struct bytes message, struct pprof_arrays *ret)
+{
+    n_samples = n_locations = n_lines = n_functions = n_strings = n_labels = 0;
+    n_refs = n_values = 0;
+    EACH_FIELD(message.data, message.data + message.len)
+    {
+        bool ok = true;
+        if (f.number == 2)
+            ok = walk_sample(f.data, f.data_end);
+        else if (f.number == 4)
+            ok = walk_location(f.data, f.data_end);
+        else if (f.number == 5)
+            ok = walk_function(f.data, f.data_end);
+        else if (f.number == 6)
+            *PUSH(strings) = (struct string_row){f.data, (uint32_t)(f.data_end - f.data)};
+        if (!ok)
+            return false;
+    }
+    *ret = (struct pprof_arrays){n_samples, n_locations, n_lines, n_functions,
+                                 n_strings, n_labels,    n_refs,  n_values};
+    return true;
+}
