@@ -239,4 +239,6 @@ const struct format format_otlp = {
     .extension = ".otlp",
     .sniff = otlp_sniff,
     .decode = otlp_decode,
+    .encode = otlp_encode,
+    .holds_many = true,
 };

@@ -176,6 +176,15 @@ int otlp_fail(struct otlp *o, const uint8_t *at, const char *fmt, ...)
 /* Passes on the failure of a reader, if it has one. True when all is well so far. */
 bool otlp_good(struct otlp *o, const struct pb_reader *r);
 
+/* The next field of a message; false at its end, or once anything has failed. */
+static inline bool otlp_next(struct otlp *o, struct pb_reader *r)
+{
+    if (o->status == 0 && pb_next(r))
+        return true;
+    otlp_good(o, r);
+    return false;
+}
+
 /* The id behind an index, or 0 with the message failed. */
 uint32_t otlp_get(struct otlp *o, const otlp_ids *table, uint64_t index, const char *name,
                   const uint8_t *at);
@@ -211,6 +220,10 @@ int otlp_int_array(struct bytes any_value, int64_t *to, int max);
 /* otlp_profiles.c: one element of resource_profiles. */
 void otlp_read_resource(struct otlp *o, struct bytes message);
 
+/* Scope attributes: the type to show first, and which of pprof's types each profile was. */
+#define OTLP_ORDER_KEY   "pprof.scope.sample_type_order"
+#define OTLP_DEFAULT_KEY "pprof.scope.default_sample_type"
+
 /* otlp_join.c: the profiles from `first` on are those of one scope. */
 void otlp_join_scope(struct otlp *o, size_t first);
 
@@ -224,6 +237,10 @@ struct otlp_source {
 };
 int otlp_decode_message(struct bytes message, const struct otlp_source *source,
                         struct profile_set *set, struct error *err);
+
+/* otlp_encode.c: writes a set as one message. */
+int otlp_encode(const struct profile_set *set, struct buf *out, struct buf *losses,
+                struct error *err);
 
 /* otlp_json.c */
 int otlp_decode_json(struct input *in, struct profile_set *out, struct error *err);

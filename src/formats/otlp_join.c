@@ -5,9 +5,6 @@
  */
 #include "formats/otlp_internal.h"
 
-#define ORDER_KEY   "pprof.scope.sample_type_order"
-#define DEFAULT_KEY "pprof.scope.default_sample_type"
-
 static uint32_t scope_attribute(const struct otlp *o, const struct profile *p, const char *key)
 {
     uint32_t string = dict_find_string(o->dict, bytes_of(key));
@@ -37,6 +34,18 @@ static bool same_samples(const struct profile *a, const struct profile *b)
            same_column(a->attrs, b->attrs, n, sizeof(*a->attrs)) &&
            same_column(a->link, b->link, n, sizeof(*a->link)) &&
            same_column(a->time_ns, b->time_ns, n, sizeof(*a->time_ns));
+}
+
+/* What identifies a profile stands in the first part, and need not be repeated. */
+static bool same_identity(const struct profile *a, const struct profile *b)
+{
+    static const uint8_t no_id[sizeof(a->profile_id)];
+
+    return (b->original_payload == 0 || (a->original_format == b->original_format &&
+                                         a->original_payload == b->original_payload)) &&
+           (b->dropped_attributes == 0 || a->dropped_attributes == b->dropped_attributes) &&
+           (memcmp(b->profile_id, no_id, sizeof(no_id)) == 0 ||
+            memcmp(a->profile_id, b->profile_id, sizeof(no_id)) == 0);
 }
 
 static bool same_header(const struct profile *a, const struct profile *b)
@@ -73,7 +82,7 @@ static bool joinable(struct profile *const *parts, const int64_t *order, size_t 
         return false;
     for (size_t i = 0; i < n; i++) {
         if (parts[i]->n_types != 1 || !same_samples(parts[0], parts[i]) ||
-            !same_header(parts[0], parts[i]))
+            !same_header(parts[0], parts[i]) || !same_identity(parts[0], parts[i]))
             return false;
         for (size_t j = 0; j < i; j++) {
             if (parts[j]->types[0].type == parts[i]->types[0].type &&
@@ -128,8 +137,8 @@ void otlp_join_scope(struct otlp *o, size_t first)
 
     if (n == 0 || n > PROFILE_TYPES_MAX)
         return;
-    uint32_t order_id = scope_attribute(o, parts[0], ORDER_KEY);
-    uint32_t default_id = scope_attribute(o, parts[0], DEFAULT_KEY);
+    uint32_t order_id = scope_attribute(o, parts[0], OTLP_ORDER_KEY);
+    uint32_t default_id = scope_attribute(o, parts[0], OTLP_DEFAULT_KEY);
     if (n > 1) {
         struct bytes list = dict_text(o->dict, o->dict->attributes.data[order_id].text);
         if (order_id == 0 || otlp_int_array(list, order, (int)n) != (int)n ||

@@ -140,14 +140,6 @@ struct evidence {
     size_t n_links;
 };
 
-static bool next(struct otlp *o, struct pb_reader *r)
-{
-    if (o->status == 0 && pb_next(r))
-        return true;
-    otlp_good(o, r);
-    return false;
-}
-
 /* Entries of an attribute table: KeyValue to 1.7 (its key is a string), then with indices. */
 static void look_at_attributes(struct otlp *o, struct evidence *e)
 {
@@ -156,9 +148,9 @@ static void look_at_attributes(struct otlp *o, struct evidence *e)
     for (size_t i = 0; i < t->runs.len && !e->sure_1_7 && !e->sure_since_1_8; i++) {
         struct otlp_run run = t->runs.data[i];
         struct pb_reader r = pb_reader((struct bytes){run.start, (size_t)(run.end - run.start)});
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             struct pb_reader entry = pb_reader(pb_bytes(&r));
-            while (next(o, &entry)) {
+            while (otlp_next(o, &entry)) {
                 e->sure_1_7 |= entry.field == 1 && entry.wire == PB_BYTES;
                 e->sure_since_1_8 |= entry.field == 1 && entry.wire == PB_VARINT;
                 e->sure_since_1_8 |= entry.field == 3;
@@ -177,9 +169,9 @@ static void look_at_table_7(struct otlp *o, struct evidence *e)
     for (size_t i = 0; i < t->runs.len && !e->sure_1_7 && !e->sure_since_1_8; i++) {
         struct otlp_run run = t->runs.data[i];
         struct pb_reader r = pb_reader((struct bytes){run.start, (size_t)(run.end - run.start)});
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             struct pb_reader entry = pb_reader(pb_bytes(&r));
-            while (next(o, &entry)) {
+            while (otlp_next(o, &entry)) {
                 e->sure_1_7 |= entry.field == 2;
                 e->sure_since_1_8 |= entry.field == 1 && entry.wire == PB_BYTES;
                 e->maybe_1_7 |= entry.field == 1 && entry.wire == PB_VARINT;
@@ -212,7 +204,7 @@ static struct sample_shape sample_shape(struct otlp *o, struct bytes sample, str
     struct sample_shape s = {0};
     struct pb_reader r = pb_reader(sample);
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field > 6)
             continue;
         s.times[r.field]++;
@@ -275,7 +267,7 @@ static void look_at_profile(struct otlp *o, struct bytes profile, struct evidenc
     struct pb_reader r = pb_reader(profile);
     uint32_t n_types = 0;
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         bool bytes = r.wire == PB_BYTES, varint = r.wire == PB_VARINT;
         switch (r.field) {
         case 1:
@@ -327,15 +319,15 @@ static void each_profile(struct otlp *o, struct evidence *e,
 {
     struct pb_reader message = pb_reader(o->message);
 
-    while (next(o, &message)) {
+    while (otlp_next(o, &message)) {
         if (message.field != 1)
             continue;
         struct pb_reader resource = pb_reader(pb_bytes(&message));
-        while (next(o, &resource)) {
+        while (otlp_next(o, &resource)) {
             if (resource.field != 2)
                 continue;
             struct pb_reader scope = pb_reader(pb_bytes(&resource));
-            while (next(o, &scope)) {
+            while (otlp_next(o, &scope)) {
                 if (scope.field == 2)
                     look(o, pb_bytes(&scope), e);
                 if (e->too_old)
@@ -350,11 +342,11 @@ static void look_for_values(struct otlp *o, struct bytes profile, struct evidenc
 {
     struct pb_reader r = pb_reader(profile);
 
-    while (!e->sure_old && next(o, &r)) {
+    while (!e->sure_old && otlp_next(o, &r)) {
         if (r.field != 2)
             continue;
         struct pb_reader sample = pb_reader(pb_bytes(&r));
-        while (next(o, &sample)) {
+        while (otlp_next(o, &sample)) {
             if (sample.field != 2)
                 continue;
             struct bytes list = pb_packed(&sample);

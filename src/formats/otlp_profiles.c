@@ -7,14 +7,6 @@
 /* A 1.7 message may have every sample refer to all locations: its size does not bound the work. */
 #define SLICE_FRAMES_MAX ((uint64_t)1 << 28)
 
-static bool next(struct otlp *o, struct pb_reader *r)
-{
-    if (o->status == 0 && pb_next(r))
-        return true;
-    otlp_good(o, r);
-    return false;
-}
-
 static uint32_t string_at(struct otlp *o, struct pb_reader *r)
 {
     return otlp_get(o, &o->strings, pb_u64(r), "string", r->pos);
@@ -109,7 +101,7 @@ static uint32_t sample_attrs(struct otlp *o, struct bytes message, const struct 
     if (one && bytes_equal(s->attributes, o->last_attributes))
         return o->last_attrs;
     vec_clear(&o->ids);
-    for (struct pb_reader r = pb_reader(message); next(o, &r);) {
+    for (struct pb_reader r = pb_reader(message); otlp_next(o, &r);) {
         if (otlp_field(o->layout->sample, r.field) == SAMPLE_ATTRIBUTES)
             otlp_add_labels(o, &r);
     }
@@ -216,7 +208,7 @@ static struct value_type read_value_type(struct otlp *o, struct bytes message, b
     struct pb_reader r = pb_reader(message);
     struct value_type t = {0};
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == 1)
             t.type = string_at(o, &r);
         else if (r.field == 2)
@@ -372,7 +364,7 @@ static void read_profile(struct otlp *o, struct bytes message)
         return;
     vec_clear(&o->ids);
     vec_clear(&o->slice);
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == PROFILE_SAMPLES)
             n_samples++;
         else
@@ -407,7 +399,7 @@ static uint32_t read_entities(struct otlp *o, struct bytes resource)
     struct pb_reader r = pb_reader(resource);
 
     buf_clear(&o->value);
-    for (const uint8_t *start = r.pos; next(o, &r); start = r.pos) {
+    for (const uint8_t *start = r.pos; otlp_next(o, &r); start = r.pos) {
         if (r.field == 3)
             buf_add(&o->value, start, (size_t)(r.pos - start));
     }
@@ -420,7 +412,7 @@ static void read_owner(struct otlp *o, struct bytes message, bool is_scope, stru
     struct pb_reader r = pb_reader(message);
     uint32_t attributes = is_scope ? 3 : 1, dropped = is_scope ? 4 : 2;
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == attributes) {
             vec_push(o->budget, &o->ids, otlp_key_value(o, pb_bytes(&r)));
         } else if (r.field == dropped) {
@@ -440,7 +432,7 @@ static struct owner read_envelope(struct otlp *o, struct bytes message, bool is_
     struct owner w = {0};
 
     vec_clear(&o->ids);
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == 1) {
             read_owner(o, pb_bytes(&r), is_scope, &w);
             if (!is_scope)
@@ -458,7 +450,7 @@ static void read_scope(struct otlp *o, struct bytes message)
     struct owner scope = read_envelope(o, message, true);
     size_t first = o->set->profiles.len;
 
-    for (struct pb_reader r = pb_reader(message); next(o, &r);) {
+    for (struct pb_reader r = pb_reader(message); otlp_next(o, &r);) {
         if (r.field == 2)
             read_profile(o, pb_bytes(&r));
     }
@@ -482,7 +474,7 @@ void otlp_read_resource(struct otlp *o, struct bytes message)
     size_t first = o->set->profiles.len;
 
     o->scope_index = 0;
-    for (struct pb_reader r = pb_reader(message); next(o, &r);) {
+    for (struct pb_reader r = pb_reader(message); otlp_next(o, &r);) {
         if (r.field == 2)
             read_scope(o, pb_bytes(&r));
     }

@@ -7,20 +7,12 @@
 
 #include "formats/otlp_internal.h"
 
-static bool next(struct otlp *o, struct pb_reader *r)
-{
-    if (o->status == 0 && pb_next(r))
-        return true;
-    otlp_good(o, r);
-    return false;
-}
-
 static void index_dictionary(struct otlp *o, struct bytes dictionary)
 {
     struct pb_reader r = pb_reader(dictionary);
     const uint8_t *start = r.pos;
 
-    for (uint32_t last = 0; next(o, &r); last = r.field, start = r.pos) {
+    for (uint32_t last = 0; otlp_next(o, &r); last = r.field, start = r.pos) {
         if (r.field >= OTLP_TABLES)
             continue;
         struct otlp_table *t = &o->tables[r.field];
@@ -36,7 +28,7 @@ void otlp_index_tables(struct otlp *o)
 {
     struct pb_reader r = pb_reader(o->message);
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == 6 && r.wire == PB_BYTES)
             otlp_fail(o, o->origin,
                       "layout 1.6 of OTLP profiles is not supported: 1.7 and later are");
@@ -73,7 +65,7 @@ static bool next_element(struct elements *e, struct bytes *ret)
         struct otlp_run run = e->table->runs.data[e->run++];
         e->r = pb_reader((struct bytes){run.start, (size_t)(run.end - run.start)});
     }
-    if (!next(e->o, &e->r))
+    if (!otlp_next(e->o, &e->r))
         return false;
     *ret = pb_bytes(&e->r);
     return otlp_good(e->o, &e->r);
@@ -125,7 +117,7 @@ static void read_attributes(struct otlp *o)
         struct pb_reader r = pb_reader(m);
         struct bytes value = BYTES("");
         uint32_t key = 0, unit = 0;
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             if (r.field == 1)
                 key = string_at(o, &r);
             else if (r.field == 2)
@@ -148,7 +140,7 @@ static void read_units(struct otlp *o, otlp_ids *unit_of)
     while (next_element(&e, &m)) {
         struct pb_reader r = pb_reader(m);
         uint32_t key = 0, unit = 0;
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             if (r.field == 1)
                 key = string_at(o, &r);
             else if (r.field == 2)
@@ -194,7 +186,7 @@ static void read_links(struct otlp *o)
     while (next_element(&e, &m)) {
         struct pb_reader r = pb_reader(m);
         struct link l = {0};
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             if (r.field == 1)
                 copy_id(o, pb_bytes(&r), l.trace_id, sizeof(l.trace_id));
             else if (r.field == 2)
@@ -214,7 +206,7 @@ static void read_functions(struct otlp *o)
     while (next_element(&e, &m)) {
         struct pb_reader r = pb_reader(m);
         struct function f = {0};
-        while (next(o, &r)) {
+        while (otlp_next(o, &r)) {
             if (r.field == 1)
                 f.name = string_at(o, &r);
             else if (r.field == 2)
@@ -320,7 +312,7 @@ static void read_mappings(struct otlp *o)
         struct pb_reader r = pb_reader(message);
         struct mapping m = {0};
         vec_clear(&o->ids);
-        while (next(o, &r))
+        while (otlp_next(o, &r))
             mapping_field(o, &r, &m);
         m.attrs = dict_attrs(o->dict, o->ids.data, o->ids.len);
         o->mappings.data[o->mappings.len++] = dict_mapping(o->dict, m);

@@ -17,14 +17,6 @@ enum any_value_field {
     ANY_STRING_INDEX = 8,
 };
 
-static bool next(struct otlp *o, struct pb_reader *r)
-{
-    if (o->status == 0 && pb_next(r))
-        return true;
-    otlp_good(o, r);
-    return false;
-}
-
 /* The value of an AnyValue is its last field. */
 struct any_value {
     uint32_t field;
@@ -37,7 +29,7 @@ static struct any_value read_any(struct otlp *o, struct bytes message)
     struct pb_reader r = pb_reader(message);
     struct any_value v = {0};
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         switch (r.field) {
         case ANY_STRING:
         case ANY_ARRAY:
@@ -68,7 +60,7 @@ static struct bytes read_key(struct otlp *o, struct bytes message, struct bytes 
     struct bytes key = {0}, value = BYTES("");
     uint32_t index_key = 0;
 
-    while (next(o, &r)) {
+    while (otlp_next(o, &r)) {
         if (r.field == 1)
             key = pb_bytes(&r);
         else if (r.field == 2)
@@ -98,7 +90,7 @@ static void write_elements(struct otlp *o, struct any_value v, int depth)
     struct buf *out = &o->value;
     size_t outer = pb_begin(out, v.field);
 
-    for (struct pb_reader r = pb_reader(v.data); next(o, &r);) {
+    for (struct pb_reader r = pb_reader(v.data); otlp_next(o, &r);) {
         if (r.field != 1)
             continue;
         struct bytes value = pb_bytes(&r);
