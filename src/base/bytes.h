@@ -39,7 +39,7 @@ static inline struct bytes bytes_from(struct bytes a, size_t from)
 {
     if (from > a.len)
         from = a.len;
-    return (struct bytes){a.data + from, a.len - from};
+    return (struct bytes){from ? a.data + from : a.data, a.len - from};
 }
 
 static inline struct bytes bytes_head(struct bytes a, size_t n)

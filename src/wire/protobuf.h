@@ -39,8 +39,9 @@ struct pb_reader {
 
 static inline struct pb_reader pb_reader(struct bytes message)
 {
-    return (struct pb_reader){
-        .start = message.data, .pos = message.data, .end = message.data + message.len};
+    const uint8_t *p = message.data;
+    /* Adding even 0 to NULL is undefined, and an empty message may have no bytes at all. */
+    return (struct pb_reader){.start = p, .pos = p, .end = message.len ? p + message.len : p};
 }
 
 static inline void pb_fail(struct pb_reader *r, const char *why)
