@@ -118,7 +118,7 @@ static bool add_plain(struct merge *m, const struct profile *p)
         }
         row[i] = first_row[node];
     }
-    for (uint32_t t = 0; t < out->n_types; t++)
+    for (uint32_t t = 0; t < out->n_types && rows > out->n_samples; t++)
         memset(out->values[t] + out->n_samples, 0, (rows - out->n_samples) * sizeof(int64_t));
     out->n_samples = rows;
     for (uint32_t t = 0; t < p->n_types; t++) {
