@@ -1,0 +1,201 @@
+#include "symbols/binary.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "symbols/debug_file.h"
+#include "symbols/dwarf_info.h"
+#include "symbols/go_module.h"
+#include "symbols/minidebuginfo.h"
+#include "symbols/pclntab.h"
+
+struct binary {
+    struct budget budget;
+    struct arena arena; /* of frames */
+    struct elf_file *elf;
+    struct elf_file *debug; /* the separate debug file, or NULL */
+    struct elf_file *mini;  /* mini debug info, or NULL */
+    struct symbol_table symbols;
+    struct dwarf_info *dwarf; /* or NULL */
+    bool has_pclntab;
+    struct pclntab pclntab;
+    struct buf notes;
+};
+
+static void note(struct binary *b, const struct error *err)
+{
+    if (b->notes.len < 4096)
+        buf_addf(&b->notes, "%s\n", err->text);
+    /* A part that did not fit must not keep the others from being tried. */
+    b->budget.failed = false;
+}
+
+static void load_symbols(struct binary *b, struct elf_file *f)
+{
+    struct error err = {{0}};
+
+    if (f && symbol_table_load(&b->symbols, f, &err) < 0)
+        note(b, &err);
+}
+
+static bool has_dwarf(const struct elf_file *f)
+{
+    return elf_find_section(f, ".debug_info") || elf_find_section(f, ".zdebug_info");
+}
+
+static void load_dwarf(struct binary *b)
+{
+    struct error err = {{0}};
+    struct elf_file *from = b->debug && !has_dwarf(b->elf) ? b->debug : b->elf;
+    int r = dwarf_info_open(from, &b->dwarf, &err);
+
+    if (r < 0 && r != -ENOENT)
+        note(b, &err);
+}
+
+static void load_go(struct binary *b)
+{
+    struct error err = {{0}};
+    int r = go_module_pclntab(b->elf, &b->symbols, &b->pclntab, &err);
+
+    b->has_pclntab = r == 0;
+    if (r < 0 && r != -ENOENT)
+        note(b, &err);
+}
+
+static void load_parts(struct binary *b, const struct binary_options *o)
+{
+    struct error err = {{0}};
+    bool is_stripped = !elf_find_section(b->elf, ".symtab");
+
+    if ((is_stripped || !has_dwarf(b->elf)) && b->elf->fd >= 0)
+        debug_file_find(b->elf, o->debug_dirs, o->n_debug_dirs, &b->debug, NULL);
+    b->budget.failed = false;
+    if (is_stripped) {
+        int r = minidebuginfo_open(b->elf, &b->mini, &err);
+        if (r < 0 && r != -ENOENT)
+            note(b, &err);
+    }
+    load_symbols(b, b->elf);
+    load_symbols(b, b->debug);
+    load_symbols(b, b->mini);
+    load_dwarf(b);
+    load_go(b);
+}
+
+static struct binary *binary_new(const struct binary_options *o)
+{
+    struct binary *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    budget_init(&b->budget, o->max_memory ? o->max_memory : BINARY_MEMORY_DEFAULT);
+    arena_init(&b->arena, &b->budget);
+    return b;
+}
+
+int binary_open(const char *path, const struct binary_options *options, struct binary **ret,
+                struct error *err)
+{
+    static const struct binary_options defaults;
+    const struct binary_options *o = options ? options : &defaults;
+    CLEANUP(binary_closep) struct binary *b = binary_new(o);
+
+    if (!b)
+        return error_set(err, -ENOMEM, "out of memory");
+    int r = elf_open(path, &b->budget, &b->elf, err);
+    if (r < 0)
+        return r;
+    load_parts(b, o);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
+int binary_from_bytes(struct bytes content, const struct binary_options *options,
+                      struct binary **ret, struct error *err)
+{
+    static const struct binary_options defaults;
+    const struct binary_options *o = options ? options : &defaults;
+    CLEANUP(binary_closep) struct binary *b = binary_new(o);
+
+    if (!b)
+        return error_set(err, -ENOMEM, "out of memory");
+    int r = elf_from_bytes(content, "memory", &b->budget, &b->elf, err);
+    if (r < 0)
+        return r;
+    load_parts(b, o);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
+void binary_close(struct binary *b)
+{
+    if (!b)
+        return;
+    dwarf_info_close(b->dwarf);
+    symbol_table_done(&b->symbols);
+    elf_close(b->mini);
+    elf_close(b->debug);
+    elf_close(b->elf);
+    arena_done(&b->arena);
+    buf_done(&b->notes);
+    free(b);
+}
+
+/*
+ * The symbol table has the last word on what the outermost function is called: it tells a function
+ * from the part of it that was moved away (main.cold), which DWARF does not.
+ */
+static void apply_symbol(struct binary *b, struct lookup *l)
+{
+    const struct symbol *s = symbol_table_find(&b->symbols, l->va);
+    struct frame *outermost = l->innermost;
+
+    if (!s)
+        return;
+    if (!outermost)
+        outermost = l->innermost = arena_new(&b->arena, struct frame, 1);
+    while (outermost && outermost->outer)
+        outermost = outermost->outer;
+    if (outermost)
+        outermost->name = s->name;
+}
+
+void binary_lookup(struct binary *b, struct lookup *lookups, size_t n)
+{
+    struct error err = {{0}};
+
+    for (size_t i = 0; i < n; i++)
+        lookups[i].innermost = NULL;
+    if (b->dwarf && dwarf_info_lookup(b->dwarf, lookups, n, &b->arena, &err) < 0)
+        note(b, &err);
+    for (size_t i = 0; i < n; i++) {
+        struct frame *go = NULL;
+        if (b->has_pclntab)
+            go = pclntab_find(&b->pclntab, lookups[i].va, &b->arena);
+        if (go)
+            lookups[i].innermost = go;
+        else
+            apply_symbol(b, &lookups[i]);
+    }
+    if (budget_failed(&b->budget)) {
+        budget_error(&b->budget, &err);
+        note(b, &err);
+    }
+}
+
+struct elf_file *binary_elf(struct binary *b)
+{
+    return b->elf;
+}
+
+const struct symbol_table *binary_symbols(const struct binary *b)
+{
+    return &b->symbols;
+}
+
+const char *binary_notes(struct binary *b)
+{
+    return buf_cstr(&b->notes);
+}

@@ -1,0 +1,113 @@
+#include "symbols/go_module.h"
+
+#include <elf.h>
+#include <errno.h>
+
+/* Words of moduledata, the same in every version up to `text`. */
+#define MODULE_FUNCNAMETAB 1
+#define MODULE_TEXT        22
+#define MODULE_GOFUNC_1_18 38
+#define MODULE_GOFUNC_1_20 40
+#define MODULE_WORDS       41
+
+struct module {
+    uint64_t text;
+    uint64_t gofunc;
+};
+
+static uint64_t word_at(const struct elf_file *f, const uint8_t *p, size_t n)
+{
+    return f->is_64 ? elf_u64(f, p + 8 * n) : elf_u32(f, p + 4 * n);
+}
+
+/* Looks through one section for the words that moduledata starts with. */
+static bool scan_section(struct elf_file *f, const struct elf_section *s, uint64_t pclntab,
+                         uint64_t names, struct module *ret)
+{
+    size_t word = f->is_64 ? 8 : 4;
+    struct bytes b;
+
+    if (elf_section_bytes(f, s, &b, NULL) < 0)
+        return false;
+    for (size_t at = 0; at + MODULE_WORDS * word <= b.len; at += word) {
+        const uint8_t *p = b.data + at;
+        if (word_at(f, p, 0) != pclntab || word_at(f, p, MODULE_FUNCNAMETAB) != names)
+            continue;
+        ret->text = word_at(f, p, MODULE_TEXT);
+        /* Which of the two it is follows from the table's version, see below. */
+        ret->gofunc = at;
+        return true;
+    }
+    return false;
+}
+
+static bool find_module(struct elf_file *f, const struct elf_section *table,
+                        const struct pclntab *t, struct bytes data, struct module *ret)
+{
+    static const char *const sections[] = {".go.module", ".noptrdata", ".data", ".data.rel.ro"};
+    uint64_t names = table->addr + (uint64_t)(t->names.data - data.data);
+
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        const struct elf_section *s = elf_find_section(f, sections[i]);
+        struct bytes b;
+        if (!s || !scan_section(f, s, table->addr, names, ret) ||
+            elf_section_bytes(f, s, &b, NULL) < 0)
+            continue;
+        ret->gofunc = word_at(f, b.data + ret->gofunc,
+                              t->version >= PCLNTAB_1_20 ? MODULE_GOFUNC_1_20 : MODULE_GOFUNC_1_18);
+        return true;
+    }
+    return false;
+}
+
+/* The bytes from an address to the end of its section. */
+static struct bytes section_from(struct elf_file *f, uint64_t va)
+{
+    struct bytes b;
+
+    for (size_t i = 1; i < f->n_sections; i++) {
+        const struct elf_section *s = &f->sections[i];
+        if ((s->flags & SHF_ALLOC) && s->type != SHT_NOBITS && va >= s->addr &&
+            va - s->addr < s->size && elf_section_bytes(f, s, &b, NULL) >= 0)
+            return bytes_from(b, (size_t)(va - s->addr));
+    }
+    return (struct bytes){0};
+}
+
+static uint64_t text_address(const struct elf_file *f, const struct symbol_table *symbols)
+{
+    const struct symbol *s = symbol_table_named(symbols, "runtime.text");
+    const struct elf_section *text = elf_find_section(f, ".text");
+
+    if (s)
+        return s->start;
+    return text ? text->addr : 0;
+}
+
+int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, struct pclntab *ret,
+                      struct error *err)
+{
+    const struct elf_section *table = elf_find_section(f, ".gopclntab");
+    struct module m = {0};
+    struct bytes data;
+    struct pclntab t;
+
+    if (!table)
+        table = elf_find_section(f, ".data.rel.ro.gopclntab");
+    if (!table)
+        return error_set(err, -ENOENT, "it has no Go function table");
+    int r = elf_section_bytes(f, table, &data, err);
+    if (r >= 0)
+        r = pclntab_parse(data, 0, (struct bytes){0}, &t, err);
+    if (r < 0)
+        return r;
+    if (t.version >= PCLNTAB_1_18) {
+        bool found = find_module(f, table, &t, data, &m);
+        /* A position-independent program has these words as relocations, not as values. */
+        t.text = found && m.text != 0 ? m.text : text_address(f, symbols);
+        if (found && m.gofunc != 0)
+            t.funcdata = section_from(f, m.gofunc);
+    }
+    *ret = t;
+    return 0;
+}

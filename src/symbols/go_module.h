@@ -1,0 +1,16 @@
+#pragma once
+
+#include "base/error.h"
+#include "symbols/elf_file.h"
+#include "symbols/elf_symbols.h"
+#include "symbols/pclntab.h"
+
+/*
+ * Finds Go's table of functions in a program, and what is needed to read it: the address of
+ * runtime.text and the data of inlined calls. Both come from the symbol table or, in a stripped
+ * program, from runtime.firstmoduledata, which is known by its pointer to the table.
+ *
+ * The result borrows from `f`. -ENOENT when this is no Go program.
+ */
+int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, struct pclntab *ret,
+                      struct error *err);

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "symbols/frame.h"
+
+/*
+ * Go's own table of functions, files and lines (.gopclntab), which stays in stripped programs.
+ * Layouts of Go 1.2, 1.16, 1.18 and 1.20 and later; inlined calls from 1.18 on.
+ */
+enum pclntab_version { PCLNTAB_1_2, PCLNTAB_1_16, PCLNTAB_1_18, PCLNTAB_1_20 };
+
+struct pclntab {
+    enum pclntab_version version;
+    bool is_big_endian;
+    uint32_t quantum; /* the smallest instruction */
+    uint32_t word;    /* bytes of a pointer */
+    uint64_t text;    /* where the functions start, from 1.18 on */
+    uint64_t n_functions;
+    struct bytes functions; /* pairs of address and offset into `records` */
+    struct bytes records, names, units, files, values;
+    struct bytes funcdata; /* what moduledata.gofunc points to; empty: no inlined calls */
+};
+
+/*
+ * Parses the header. `data` and `funcdata` are borrowed; `text` is the address of runtime.text
+ * (only tables from 1.18 on need it). -EBADMSG when it is no such table.
+ */
+int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struct pclntab *ret,
+                  struct error *err);
+
+/* The frames of one address, in the arena; NULL when it is in no function. Names and files are
+ * borrowed from the table. */
+struct frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);
