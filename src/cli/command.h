@@ -51,4 +51,5 @@ int cmd_info(const struct command *self, struct options *o);
 int cmd_merge(const struct command *self, struct options *o);
 int cmd_report(const struct command *self, struct options *o);
 int cmd_shell(const struct command *self, struct options *o);
+int cmd_symbolize(const struct command *self, struct options *o);
 int cmd_web(const struct command *self, struct options *o);

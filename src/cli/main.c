@@ -46,6 +46,11 @@ static const struct command commands[] = {
      FILE_OPTIONS | OPTIONS_CONVERT, cmd_merge, 0},
     {"info", "SOURCE...", "what a profile holds: format, sample types, totals, times, labels", NULL,
      FILE_OPTIONS | OPTIONS_INFO, cmd_info, 0},
+    {"symbolize", "BINARY ADDRESS...", "the functions and lines behind addresses of a binary",
+     "Addresses are those of the file (as nm and objdump show them), in hex. Inlined calls\n"
+     "come first. Debug info is looked for in the binary, by build id and by its debug link;\n"
+     "-symbolize=demangle=none keeps the linker's names.",
+     FILE_OPTIONS, cmd_symbolize, 0},
 };
 
 const struct command *command_at(size_t n)

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "symbols/debug_file.h"
 #include "symbols/dwarf_info.h"
@@ -21,6 +22,7 @@ struct binary {
     bool has_pclntab;
     struct pclntab pclntab;
     struct buf notes;
+    bool is_loaded;
 };
 
 static void note(struct binary *b, const struct error *err)
@@ -64,15 +66,15 @@ static void load_go(struct binary *b)
         note(b, &err);
 }
 
-static void load_parts(struct binary *b, const struct binary_options *o)
+/* What lookups need; read when the first one comes. */
+static void load_parts(struct binary *b)
 {
     struct error err = {{0}};
-    bool is_stripped = !elf_find_section(b->elf, ".symtab");
 
-    if ((is_stripped || !has_dwarf(b->elf)) && b->elf->fd >= 0)
-        debug_file_find(b->elf, o->debug_dirs, o->n_debug_dirs, &b->debug, NULL);
-    b->budget.failed = false;
-    if (is_stripped) {
+    if (b->is_loaded)
+        return;
+    b->is_loaded = true;
+    if (!elf_find_section(b->elf, ".symtab")) {
         int r = minidebuginfo_open(b->elf, &b->mini, &err);
         if (r < 0 && r != -ENOENT)
             note(b, &err);
@@ -82,6 +84,13 @@ static void load_parts(struct binary *b, const struct binary_options *o)
     load_symbols(b, b->mini);
     load_dwarf(b);
     load_go(b);
+}
+
+static void find_debug_file(struct binary *b, const struct binary_options *o)
+{
+    if (b->elf->fd >= 0 && (!elf_find_section(b->elf, ".symtab") || !has_dwarf(b->elf)))
+        debug_file_find(b->elf, o->debug_dirs, o->n_debug_dirs, &b->debug, NULL);
+    b->budget.failed = false;
 }
 
 static struct binary *binary_new(const struct binary_options *o)
@@ -107,7 +116,7 @@ int binary_open(const char *path, const struct binary_options *options, struct b
     int r = elf_open(path, &b->budget, &b->elf, err);
     if (r < 0)
         return r;
-    load_parts(b, o);
+    find_debug_file(b, o);
     *ret = TAKE_PTR(b);
     return 0;
 }
@@ -124,7 +133,6 @@ int binary_from_bytes(struct bytes content, const struct binary_options *options
     int r = elf_from_bytes(content, "memory", &b->budget, &b->elf, err);
     if (r < 0)
         return r;
-    load_parts(b, o);
     *ret = TAKE_PTR(b);
     return 0;
 }
@@ -150,12 +158,12 @@ void binary_close(struct binary *b)
 static void apply_symbol(struct binary *b, struct lookup *l)
 {
     const struct symbol *s = symbol_table_find(&b->symbols, l->va);
-    struct frame *outermost = l->innermost;
+    struct code_frame *outermost = l->innermost;
 
     if (!s)
         return;
     if (!outermost)
-        outermost = l->innermost = arena_new(&b->arena, struct frame, 1);
+        outermost = l->innermost = arena_new(&b->arena, struct code_frame, 1);
     while (outermost && outermost->outer)
         outermost = outermost->outer;
     if (outermost)
@@ -166,12 +174,13 @@ void binary_lookup(struct binary *b, struct lookup *lookups, size_t n)
 {
     struct error err = {{0}};
 
+    load_parts(b);
     for (size_t i = 0; i < n; i++)
-        lookups[i].innermost = NULL;
+        lookups[i] = (struct lookup){.va = lookups[i].va};
     if (b->dwarf && dwarf_info_lookup(b->dwarf, lookups, n, &b->arena, &err) < 0)
         note(b, &err);
     for (size_t i = 0; i < n; i++) {
-        struct frame *go = NULL;
+        struct code_frame *go = NULL;
         if (b->has_pclntab)
             go = pclntab_find(&b->pclntab, lookups[i].va, &b->arena);
         if (go)
@@ -190,12 +199,30 @@ struct elf_file *binary_elf(struct binary *b)
     return b->elf;
 }
 
-const struct symbol_table *binary_symbols(const struct binary *b)
+const struct symbol_table *binary_symbols(struct binary *b)
 {
+    load_parts(b);
     return &b->symbols;
 }
 
 const char *binary_notes(struct binary *b)
 {
     return buf_cstr(&b->notes);
+}
+
+static void stamp_file(const struct elf_file *f, struct buf *out)
+{
+    struct stat st;
+
+    if (f && f->fd >= 0 && fstat(f->fd, &st) == 0)
+        buf_addf(out, "%s %ju %ju %ju.%09ld\n", f->path, (uintmax_t)st.st_ino,
+                 (uintmax_t)st.st_size, (uintmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    else
+        buf_add_str(out, "-\n");
+}
+
+void binary_stamp(const struct binary *b, struct buf *out)
+{
+    stamp_file(b->elf, out);
+    stamp_file(b->debug, out);
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "symbols/elf_file.h"
 #include "symbols/elf_symbols.h"
-#include "symbols/frame.h"
+#include "symbols/lookup.h"
 
 /*
  * A program or library on disk with everything that names its code: Go's table, DWARF (its own or
@@ -44,7 +44,10 @@ DEFINE_CLEANUP(struct binary *, binary_close)
 void binary_lookup(struct binary *b, struct lookup *lookups, size_t n);
 
 struct elf_file *binary_elf(struct binary *b);
-const struct symbol_table *binary_symbols(const struct binary *b);
+const struct symbol_table *binary_symbols(struct binary *b);
+
+/* Appends what tells this binary, and its debug file, from any other: names, sizes, times. */
+void binary_stamp(const struct binary *b, struct buf *out);
 
 /* What went wrong so far, one line each; "" when nothing did. */
 const char *binary_notes(struct binary *b);

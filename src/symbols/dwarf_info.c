@@ -246,9 +246,9 @@ static uint32_t number_of(Dwarf_Die *die, unsigned int attribute)
     return (uint32_t)v;
 }
 
-static struct frame *push_frame(struct walk *w, Dwarf_Die *die, struct lookup *l)
+static struct code_frame *push_frame(struct walk *w, Dwarf_Die *die, struct lookup *l)
 {
-    struct frame *f = arena_new(w->arena, struct frame, 1);
+    struct code_frame *f = arena_new(w->arena, struct code_frame, 1);
 
     if (!f)
         return NULL;
@@ -269,7 +269,7 @@ static void found_function(struct walk *w, Dwarf_Die *die, struct lookup *l)
 /* An inlined call says where it was made: that is the line of the frame around it. */
 static void found_inlined(struct walk *w, Dwarf_Die *die, struct lookup *l)
 {
-    struct frame *outer = l->innermost;
+    struct code_frame *outer = l->innermost;
 
     if (!outer || l->tip != w->path[w->depth - 1].owner || !push_frame(w, die, l))
         return;
@@ -277,6 +277,8 @@ static void found_inlined(struct walk *w, Dwarf_Die *die, struct lookup *l)
     outer->line = number_of(die, DW_AT_call_line);
     outer->column = number_of(die, DW_AT_call_column);
     outer->file = file < w->n_files ? dwarf_filesrc(w->files, file, NULL, NULL) : NULL;
+    if (outer->file && strcmp(outer->file, "???") == 0)
+        outer->file = NULL; /* libdw's name for "not given" */
 }
 
 static bool is_container(int tag)
@@ -393,8 +395,9 @@ static void found_place(struct walk *w, Dwarf_Die *unit, struct lookup *l)
     (void)unit;
     if (!line)
         return;
+    l->is_placed = true;
     if (!l->innermost)
-        l->innermost = arena_new(w->arena, struct frame, 1);
+        l->innermost = arena_new(w->arena, struct code_frame, 1);
     if (!l->innermost)
         return;
     l->innermost->file = dwarf_linesrc(line, NULL, NULL);
@@ -449,17 +452,53 @@ static Dwarf_Die full_unit(struct dwarf_info *d, Dwarf_Die *unit)
     return *unit;
 }
 
+/* Fills in the frames of all lookups that functions of this unit hold, but not their lines. */
+static void open_unit(struct walk *w, Dwarf_Die *unit)
+{
+    Dwarf_Die full = full_unit(w->info, unit);
+
+    if (dwarf_getsrcfiles(&full, &w->files, &w->n_files) != 0)
+        w->n_files = 0;
+    walk_unit(w, &full);
+    if (dwarf_getsrclines(unit, &w->lines, &w->n_lines) != 0)
+        w->n_lines = 0;
+}
+
 /* Looks at one unit: nothing more to do unless one of the addresses is in it. */
 static void search_unit(struct walk *w, Dwarf_Die *unit)
 {
     if (for_each_lookup(w, unit, NULL) == 0)
         return;
-    Dwarf_Die full = full_unit(w->info, unit);
-    if (dwarf_getsrcfiles(&full, &w->files, &w->n_files) != 0)
-        w->n_files = 0;
-    walk_unit(w, &full);
-    if (dwarf_getsrclines(unit, &w->lines, &w->n_lines) == 0)
-        for_each_lookup(w, unit, found_place);
+    open_unit(w, unit);
+    for_each_lookup(w, unit, found_place);
+}
+
+/*
+ * DWARF 2 has no way to say that a unit lies in several places (main is often set apart): such
+ * addresses are found through .debug_aranges.
+ */
+static void search_aranges(struct walk *w)
+{
+    Dwarf_Aranges *ranges;
+    Dwarf_Off last = 0, unit_at;
+    size_t n;
+
+    if (dwarf_getaranges(w->info->dwarf, &ranges, &n) != 0)
+        return;
+    for (size_t i = 0; i < w->n && w->work > 0; i++) {
+        struct lookup *l = &w->lookups[i];
+        Dwarf_Die unit;
+        if (l->is_placed)
+            continue;
+        Dwarf_Arange *in = dwarf_getarange_addr(ranges, l->va);
+        if (!in || dwarf_getarangeinfo(in, NULL, NULL, &unit_at) != 0 ||
+            !dwarf_offdie(w->info->dwarf, unit_at, &unit))
+            continue;
+        if (unit_at != last)
+            open_unit(w, &unit);
+        last = unit_at;
+        found_place(w, &unit, l);
+    }
 }
 
 int dwarf_info_lookup(struct dwarf_info *d, struct lookup *lookups, size_t n, struct arena *arena,
@@ -481,6 +520,7 @@ int dwarf_info_lookup(struct dwarf_info *d, struct lookup *lookups, size_t n, st
             search_unit(w, &unit);
         at = next;
     }
+    search_aranges(w);
     if (budget_failed(arena->budget))
         return budget_error(arena->budget, err);
     if (w->work == 0)

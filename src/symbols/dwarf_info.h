@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "symbols/elf_file.h"
-#include "symbols/frame.h"
+#include "symbols/lookup.h"
 
 /*
  * The DWARF of one ELF file, through libdw: function names, inlined calls, files and lines, for

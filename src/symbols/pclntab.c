@@ -273,10 +273,10 @@ static bool inlined_at(const struct pclntab *t, const struct record *r, uint64_t
     return ret->name != NULL;
 }
 
-static struct frame *frame_at(const struct pclntab *t, const struct record *r, uint64_t pc,
-                              struct arena *arena)
+static struct code_frame *frame_at(const struct pclntab *t, const struct record *r, uint64_t pc,
+                                   struct arena *arena)
 {
-    struct frame *f = arena_new(arena, struct frame, 1);
+    struct code_frame *f = arena_new(arena, struct code_frame, 1);
 
     if (!f)
         return NULL;
@@ -302,9 +302,9 @@ static bool find_function(const struct pclntab *t, uint64_t pc, struct record *r
     return lo > 0 && read_record(t, lo - 1, ret);
 }
 
-struct frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena)
+struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena)
 {
-    struct frame *innermost = NULL, **end = &innermost;
+    struct code_frame *innermost = NULL, **end = &innermost;
     struct record r;
 
     if (!find_function(t, pc, &r) || !text_at(t->names, r.name))
@@ -312,7 +312,7 @@ struct frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *a
     for (int depth = 0; depth < INLINE_DEPTH_MAX; depth++) {
         struct inlined call;
         bool is_inlined = depth + 1 < INLINE_DEPTH_MAX && inlined_at(t, &r, pc, &call);
-        struct frame *f = frame_at(t, &r, pc, arena);
+        struct code_frame *f = frame_at(t, &r, pc, arena);
         if (!f)
             return innermost;
         f->name = is_inlined ? call.name : text_at(t->names, r.name);

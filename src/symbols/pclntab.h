@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "symbols/frame.h"
+#include "symbols/lookup.h"
 
 /*
  * Go's own table of functions, files and lines (.gopclntab), which stays in stripped programs.
@@ -35,4 +35,4 @@ int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struc
 
 /* The frames of one address, in the arena; NULL when it is in no function. Names and files are
  * borrowed from the table. */
-struct frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);
+struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);
