@@ -1,6 +1,8 @@
 #include "cli/load.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "net/url.h"
 #include "profile/diff.h"
 #include "profile/merge.h"
+#include "symbols/symbolizer.h"
 
 bool load_is_source(const char *argument)
 {
@@ -51,6 +54,16 @@ static int find_format(const char *name, const struct format **ret, struct error
     return 0;
 }
 
+/* pprof's way to name the program: `vesta top PROGRAM PROFILE`. */
+static bool is_program(const char *path)
+{
+    char magic[4];
+    CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    return fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+           memcmp(magic, "\177ELF", sizeof(magic)) == 0;
+}
+
 int load_set(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
              struct error *err)
 {
@@ -59,6 +72,11 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
     budget_init(&l->budget, o->max_memory);
     l->set = profile_set_new(&l->budget);
     int r = find_format(o->input_format, &forced, err);
+    if (n > 1 && is_program(sources[0])) {
+        l->program = sources[0];
+        sources++;
+        n--;
+    }
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct format *f = NULL;
         r = read_one(l, o, forced, sources[i], &f, err);
@@ -66,6 +84,19 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
             l->format = f;
     }
     return r;
+}
+
+/* Gives addresses names where the binaries are at hand, and mangled names readable ones. */
+static int symbolize_set(struct loaded *l, const struct options *o, struct error *err)
+{
+    char cache[PATH_MAX];
+    struct symbolizer_options s = {.binary = l->program,
+                                   .search_path = o->binary_path,
+                                   .cache_dir = symbolizer_default_cache(cache, sizeof(cache)),
+                                   .max_memory = o->max_memory};
+    int r = symbolizer_options_parse(&s, o->symbolize, err);
+
+    return r < 0 ? r : symbolize(l->set, &s, NULL, err);
 }
 
 /* Merges profiles[from..to) of the set. */
@@ -77,18 +108,17 @@ static int merge_range(struct loaded *l, size_t from, size_t to, struct profile 
     return *ret ? 0 : budget_error(&l->budget, err);
 }
 
-/* Reads the bases behind the sources and merges them. */
-static int load_base(struct loaded *l, const struct options *o, const struct option_list *list,
+/* Reads the bases behind the sources. */
+static int read_base(struct loaded *l, const struct options *o, const struct option_list *list,
                      struct error *err)
 {
-    size_t from = l->set->profiles.len;
     int r = 0;
 
     for (size_t i = 0; i < list->n && r == 0; i++) {
         const struct format *f = NULL;
         r = read_one(l, o, NULL, list->items[i], &f, err);
     }
-    return r < 0 ? r : merge_range(l, from, l->set->profiles.len, &l->base, err);
+    return r;
 }
 
 static int subtract_base(struct loaded *l, bool is_diff_base, bool normalize, struct error *err)
@@ -114,10 +144,15 @@ int load_parts(struct loaded *l, const struct options *o, const char *const *sou
     if (o->normalize && !bases->n)
         return error_set(err, -EINVAL, "-normalize needs a -base or -diff_base to scale to");
     int r = load_set(l, o, sources, n, err);
+    size_t n_main = l->set->profiles.len;
     if (r == 0)
-        r = merge_range(l, 0, l->set->profiles.len, &l->profile, err);
+        r = read_base(l, o, bases, err);
+    if (r == 0)
+        r = symbolize_set(l, o, err);
+    if (r == 0)
+        r = merge_range(l, 0, n_main, &l->profile, err);
     if (r == 0 && bases->n)
-        r = load_base(l, o, bases, err);
+        r = merge_range(l, n_main, l->set->profiles.len, &l->base, err);
     return r;
 }
 

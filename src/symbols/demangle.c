@@ -136,8 +136,8 @@ static size_t copy_piece(struct bytes s, size_t i, struct buf *out)
     return to;
 }
 
-/* Drops parameters and, unless they are kept, template arguments of a C++ name. */
-static void simplify_cpp(struct bytes s, bool keep_templates, struct buf *out)
+/* Drops parameters and template arguments of a C++ name, unless they are to be kept. */
+static void simplify_cpp(struct bytes s, bool keep_params, bool keep_templates, struct buf *out)
 {
     for (size_t i = 0; i < s.len;) {
         size_t to = copy_piece(s, i, out);
@@ -150,7 +150,7 @@ static void simplify_cpp(struct bytes s, bool keep_templates, struct buf *out)
             else if (out->len > 0 && out->data[out->len - 1] == ' ')
                 out->len--; /* "operator<< <char>" */
             i = to;
-        } else if (s.data[i] == '(') {
+        } else if (s.data[i] == '(' && !keep_params) {
             i = skip_qualifiers(s, skip_group(s, i, '(', ')'));
         } else {
             buf_add_byte(out, s.data[i++]);
@@ -230,9 +230,22 @@ static void drop_clones(struct buf *out)
         out->len = (size_t)(clone - out->data);
 }
 
+/* Thunks, guard variables, transaction clones: what they are for is shown with parameters. */
+static bool is_special(struct bytes name)
+{
+    static const char *const prefixes[] = {"_ZTh", "_ZTv", "_ZTc", "_ZGV", "_ZGT"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+        if (bytes_start_with(name, bytes_of(prefixes[i])))
+            return true;
+    }
+    return false;
+}
+
 static bool demangle_cpp(struct bytes name, enum demangle_mode mode, struct buf *out)
 {
-    int options = DMGL_ANSI | (mode == DEMANGLE_FULL ? DMGL_PARAMS : 0);
+    bool keep_params = mode == DEMANGLE_FULL || is_special(name);
+    int options = DMGL_ANSI | (keep_params ? DMGL_PARAMS : 0);
 
     if (!bytes_start_with(name, BYTES("_Z")) && !bytes_start_with(name, BYTES("_GLOBAL_")))
         return false;
@@ -243,7 +256,7 @@ static bool demangle_cpp(struct bytes name, enum demangle_mode mode, struct buf 
     drop_clones(out);
     if (mode != DEMANGLE_FULL) {
         struct buf simple = {0};
-        simplify_cpp(buf_bytes(out), mode == DEMANGLE_TEMPLATES, &simple);
+        simplify_cpp(buf_bytes(out), keep_params, mode == DEMANGLE_TEMPLATES, &simple);
         swap_in(out, &simple);
     }
     return true;

@@ -255,6 +255,7 @@ static struct code_frame *push_frame(struct walk *w, Dwarf_Die *die, struct look
     f->name = function_name(die);
     f->start_line = number_of(die, DW_AT_decl_line);
     f->outer = l->innermost;
+    f->file = dwarf_decl_file(die);
     l->innermost = f;
     l->tip = dwarf_dieoffset(die);
     return f;
@@ -270,6 +271,7 @@ static void found_function(struct walk *w, Dwarf_Die *die, struct lookup *l)
 static void found_inlined(struct walk *w, Dwarf_Die *die, struct lookup *l)
 {
     struct code_frame *outer = l->innermost;
+    const char *declared_in = outer ? outer->file : NULL;
 
     if (!outer || l->tip != w->path[w->depth - 1].owner || !push_frame(w, die, l))
         return;
@@ -277,8 +279,9 @@ static void found_inlined(struct walk *w, Dwarf_Die *die, struct lookup *l)
     outer->line = number_of(die, DW_AT_call_line);
     outer->column = number_of(die, DW_AT_call_column);
     outer->file = file < w->n_files ? dwarf_filesrc(w->files, file, NULL, NULL) : NULL;
-    if (outer->file && strcmp(outer->file, "???") == 0)
-        outer->file = NULL; /* libdw's name for "not given" */
+    /* Strict DWARF 2 cannot say where a call was made ("???"), only whose call it was. */
+    if (!outer->file || strcmp(outer->file, "???") == 0)
+        outer->file = declared_in;
 }
 
 static bool is_container(int tag)

@@ -1,0 +1,136 @@
+"""`vesta symbolize` against what llvm-symbolizer and `go tool addr2line` say of the corpus ELFs."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import CORPUS
+
+EXPECTED = CORPUS / "elf" / "own" / "expected"
+
+TABLES = sorted(p.name[: -len(".symbolized.tsv")] for p in EXPECTED.glob("*.symbolized.tsv"))
+
+# Where we know more than llvm-symbolizer 14 does, by design:
+# - a label inside an assembler or linker-relaxed function (.LBB2_2) is no function;
+# - strict DWARF 2 does not say where an inlined call was made, but in which file its caller is;
+# - it does not look into the symbol table of a separate debug file for code without DWARF;
+# - it misreads range lists in DWARF packages, and takes such code as not inlined.
+LOCAL_LABEL = re.compile(r"^\.L")
+
+
+def read_table(name):
+    """{address: [(function, file, line, column)], innermost first}"""
+    table = {}
+    with open(EXPECTED / f"{name}.symbolized.tsv") as f:
+        next(f)
+        for row in f:
+            address, _, function, file, line, column = row.rstrip("\n").split("\t")
+            table.setdefault(address, []).append((function, file, int(line), int(column)))
+    return table
+
+
+def symbolize(vesta, binary, addresses, *options):
+    return vesta("symbolize", "--json", *options, binary, *addresses, check=0).json
+
+
+def demangled_by_llvm(names):
+    """What llvm-cxxfilt makes of linker names: the demangler behind the expected tables."""
+    names = sorted(names)
+    done = subprocess.run(
+        ["llvm-cxxfilt"], input="\n".join(names).encode(), capture_output=True, check=True
+    )
+    return dict(zip(names, done.stdout.decode().split("\n")))
+
+
+def places(answer, want):
+    """(file, line, column) per frame; "??" where nothing is known."""
+    got = [
+        (os.path.basename(f["file"]) or "??", f["line"], f["column"]) for f in answer["frames"]
+    ] or [("??", 0, 0)]
+    # A caller without a line: see above.
+    return [
+        w[1:] if i > 0 and w[1:] == ("??", 0, 0) and g[1:] == (0, 0) else g
+        for i, (g, w) in enumerate(zip(got, want))
+    ] + got[len(want):]
+
+
+def is_better(want, got):
+    """True where the reference says less, for one of the reasons above."""
+    names = [f["system_name"] for f in got["frames"]]
+    if LOCAL_LABEL.match(want[0][0]):
+        return bool(names)
+    return want == [("??", "??", 0, 0)] and names == ["_start"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_functions_files_and_lines_are_those_of_llvm_symbolizer(vesta, corpus, name):
+    table = read_table(name)
+    got = symbolize(vesta, corpus / "elf" / "own" / name, list(table), "-symbolize=demangle=none")
+    names = None
+    if shutil.which("llvm-cxxfilt"):
+        names = demangled_by_llvm({f["function"] for a in got for f in a["frames"]})
+    assert [a["address"] for a in got] == list(table)
+    for answer in got:
+        want = table[answer["address"]]
+        if is_better(want, answer):
+            continue
+        assert places(answer, want) == [w[1:] for w in want], answer["address"]
+        if names:
+            functions = [names[f["function"]] or "??" for f in answer["frames"]] or ["??"]
+            assert functions == [w[0] for w in want], answer["address"]
+
+
+def test_stripped_go_programs_have_names_and_lines(vesta, corpus):
+    rows = [
+        line.split("\t")
+        for line in (EXPECTED / "go119-stripped.addr2line.tsv").read_text().splitlines()[1:]
+    ]
+    got = symbolize(
+        vesta, corpus / "elf" / "own" / "go119-stripped", [r[0] for r in rows],
+        "-symbolize=demangle=none",
+    )
+    for (address, function, place), answer in zip(rows, got):
+        frames = answer["frames"]
+        # addr2line names the outermost function, and the innermost file and line.
+        assert frames[-1]["function"] == function, address
+        line = frames[0]["line"]
+        file = os.path.basename(frames[0]["file"])
+        # Where the table gives no line Go prints -1, which is 0 here.
+        assert f"{file}:{line if line or file else -1}" == place, address
+
+
+def test_mini_debug_info_names_what_stripping_took_away(vesta, corpus):
+    symbols = re.findall(
+        r"^\s*\d+: ([0-9a-f]+)\s+([1-9]\d*) FUNC .* (\S+)$",
+        (EXPECTED / "work-minidebuginfo.symbols.txt").read_text(),
+        re.M,
+    )
+    assert len(symbols) > 10
+    addresses = [f"0x{int(start, 16) + int(size) // 2:x}" for start, size, _ in symbols]
+    got = symbolize(vesta, corpus / "elf" / "own" / "work-minidebuginfo", addresses)
+    assert [a["frames"][-1]["function"] for a in got] == [name for _, _, name in symbols]
+
+
+def test_text_output_puts_inlined_calls_first(vesta, corpus):
+    out = vesta("symbolize", corpus / "elf" / "own" / "shapes-gxx12", "0x21d4", check=0).text
+    lines = out.splitlines()
+    assert lines[0].startswith("0x21d4  std::__new_allocator::~__new_allocator  ")
+    assert lines[0].endswith("new_allocator.h:90:7  (inlined)")
+    assert "(inlined)" not in lines[-1] and "describe" in lines[-1]
+
+
+def test_unknown_addresses_stay_unknown(vesta, corpus):
+    out = vesta("symbolize", corpus / "elf" / "own" / "work", "0xdeadbeef", check=0).text
+    assert out == "0xdeadbeef  ??\n"
+
+
+def test_refuses_what_is_no_binary_and_no_address(vesta, corpus, tmp_path):
+    (tmp_path / "text").write_text("hello, this is not a program but some text in a file\n" * 3)
+    result = vesta("symbolize", tmp_path / "text", "0x10", check=1)
+    assert b"not an ELF file" in result.err
+    assert b"could not open" in vesta("symbolize", tmp_path / "none", "0x10", check=1).err
+    assert b"not an address" in vesta("symbolize", tmp_path / "text", "main", check=2).err
+    vesta("symbolize", tmp_path / "text", check=2)
