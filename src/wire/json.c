@@ -16,6 +16,7 @@
 
 struct json_reader {
     const uint8_t *pos, *end; /* what is unread of the buffer */
+    const uint8_t *keep;      /* when not NULL, before pos: what json_get_raw() will hand out */
     uint8_t *buf;
     size_t cap;    /* without the padding */
     uint64_t base; /* offset of buf[0] in the document */
@@ -42,6 +43,7 @@ struct json_reader *json_reader_new(struct input *in, struct budget *budget)
     if (!r)
         abort();
     r->in = in;
+    r->ended = !in;
     r->budget = budget;
     r->pos = r->end = nothing;
     return r;
@@ -73,6 +75,7 @@ static void stop(struct json_reader *r, int result)
     r->failed_at = json_offset(r);
     r->result = result;
     r->pos = r->end = nothing;
+    r->keep = NULL;
     r->ended = true;
     r->colon_due = false;
     r->depth = 0;
@@ -114,33 +117,45 @@ static void fail_budget(struct json_reader *r)
     stop(r, -ENOBUFS);
 }
 
-/* Room behind what is unread, which moves to the front of the buffer. */
-static bool make_room(struct json_reader *r, size_t unread)
+static bool grow(struct json_reader *r, size_t cap)
 {
-    if (!r->buf || unread == r->cap) {
-        size_t cap = r->buf ? r->cap * 2 : CHUNK;
-        void *p = r->buf;
-        size_t at = r->buf ? (size_t)(r->pos - r->buf) : 0;
-        if (!budget_resize(r->budget, &p, r->buf ? r->cap + PADDING : 0, cap + PADDING)) {
-            fail_budget(r);
-            return false;
-        }
-        r->buf = p;
-        r->cap = cap;
-        r->pos = r->buf + at;
+    size_t pos = r->buf ? (size_t)(r->pos - r->buf) : 0, keep = 0;
+    void *p = r->buf;
+
+    if (r->keep)
+        keep = (size_t)(r->keep - r->buf);
+    if (!budget_resize(r->budget, &p, r->buf ? r->cap + PADDING : 0, cap + PADDING)) {
+        fail_budget(r);
+        return false;
     }
-    size_t consumed = (size_t)(r->pos - r->buf);
-    if (unread > 0 && consumed > 0)
-        memmove(r->buf, r->pos, unread);
+    r->buf = p;
+    r->cap = cap;
+    r->pos = r->buf + pos;
+    r->keep = r->keep ? r->buf + keep : NULL;
+    return true;
+}
+
+/* Room behind the `held` bytes from `from` on, which move to the front of the buffer. */
+static bool make_room(struct json_reader *r, size_t held)
+{
+    if (!r->buf && !grow(r, CHUNK))
+        return false;
+    if (held == r->cap && !grow(r, r->cap * 2))
+        return false;
+    const uint8_t *from = r->keep ? r->keep : r->pos;
+    size_t consumed = (size_t)(from - r->buf);
+    if (held > 0 && consumed > 0)
+        memmove(r->buf, from, held);
     r->base += consumed;
-    r->pos = r->buf;
+    r->pos -= consumed;
+    r->keep = r->keep ? r->buf : NULL;
     return true;
 }
 
 /* More content behind r->end; what is before r->pos goes. False at the end or after an error. */
 static __attribute__((noinline)) bool refill(struct json_reader *r)
 {
-    size_t unread = (size_t)(r->end - r->pos);
+    size_t held = (size_t)(r->end - (r->keep ? r->keep : r->pos));
 
     if (r->ended)
         return false;
@@ -148,17 +163,35 @@ static __attribute__((noinline)) bool refill(struct json_reader *r)
         fail_budget(r);
         return false;
     }
-    if (!make_room(r, unread))
+    if (!make_room(r, held))
         return false;
-    ssize_t got = input_read(r->in, r->buf + unread, r->cap - unread, &r->failure);
+    ssize_t got = input_read(r->in, r->buf + held, r->cap - held, &r->failure);
     if (got < 0) {
         stop(r, (int)got);
         return false;
     }
     r->ended = got == 0;
-    r->end = r->buf + unread + got;
-    memset(r->buf + unread + got, 0, PADDING);
+    r->end = r->buf + held + got;
+    memset(r->buf + held + got, 0, PADDING);
     return got > 0;
+}
+
+void json_reader_set_text(struct json_reader *r, struct bytes text, uint64_t offset)
+{
+    r->pos = r->end = r->buf ? r->buf : nothing;
+    r->keep = NULL;
+    r->base = offset;
+    r->ended = true;
+    r->first = r->colon_due = false;
+    r->depth = 0;
+    r->result = 0;
+    if ((!r->buf || r->cap < text.len) && !grow(r, text.len < 256 ? 256 : text.len * 2))
+        return;
+    if (text.len > 0)
+        memcpy(r->buf, text.data, text.len);
+    memset(r->buf + text.len, 0, PADDING);
+    r->pos = r->buf;
+    r->end = r->buf + text.len;
 }
 
 /* The same while scanning a token: *p, which is r->end, keeps its place. */
@@ -675,7 +708,7 @@ static bool read_quoted(struct json_reader *r, struct number *ret)
     r->buf[(s.data + s.len) - r->buf] = ' ';
     const uint8_t *end = s.len > 0 ? match_number(s.data, &ret->is_integer) : NULL;
     if (end != s.data + s.len) {
-        json_fail(r, "a number was expected and another string was found");
+        fail_at(r, s.data - 1, "a number was expected and another string was found");
         return false;
     }
     ret->text = s;
@@ -892,6 +925,18 @@ void json_skip(struct json_reader *r)
             skip_one(r);
         }
     }
+}
+
+struct bytes json_get_raw(struct json_reader *r)
+{
+    value_char(r);
+    if (r->result < 0)
+        return (struct bytes){0};
+    r->keep = r->pos;
+    json_skip(r);
+    struct bytes raw = {r->keep, r->keep ? (size_t)(r->pos - r->keep) : 0};
+    r->keep = NULL;
+    return raw;
 }
 
 int json_result(struct json_reader *r, const char *format, struct error *err)

@@ -42,7 +42,12 @@ enum json_kind {
     JSON_NULL,
 };
 
+/* `in` may be NULL: then there is nothing to read until json_reader_set_text(). */
 struct json_reader *json_reader_new(struct input *in, struct budget *budget);
+
+/* Starts over with this text, which is copied. Offsets count from `offset`. */
+void json_reader_set_text(struct json_reader *r, struct bytes text, uint64_t offset);
+
 void json_reader_free(struct json_reader *r);
 DEFINE_CLEANUP(struct json_reader *, json_reader_free)
 
@@ -85,6 +90,10 @@ size_t json_get_i64_run(struct json_reader *r, int64_t *to, size_t n);
 
 /* Like json_get_string but null, and anything that is not a string, yields "" and is skipped. */
 struct bytes json_get_string_or_empty(struct json_reader *r);
+
+/* The text of one whole value, its grammar checked; borrowed until the next call on r. With
+ * json_reader_set_text() it can be read later, once what comes behind it is known. */
+struct bytes json_get_raw(struct json_reader *r);
 
 /* Makes the reader fail with a reason of the decoder's own. The first reason stays. */
 void json_fail(struct json_reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

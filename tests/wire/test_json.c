@@ -401,6 +401,50 @@ static void blames_a_place_read_before(struct test *t)
     CHECK_STR(t, err.text, "test at byte 3: 2 is not odd");
 }
 
+/* The element is longer than a chunk, and the reader that reads it again is used twice. */
+static void hands_out_whole_values_to_be_read_again(struct test *t)
+{
+    struct buf text = {0};
+    struct error err = {""};
+
+    buf_add_str(&text, "[  {\"a\" : [");
+    for (int i = 0; i < 30000; i++)
+        buf_addf(&text, "%d, ", i);
+    buf_add_str(&text, "0]} , \"x\\ny\", nul]");
+    struct json_reader *r = open_json(buf_bytes(&text));
+    struct json_reader *again = json_reader_new(NULL, &budget);
+    json_enter_array(r);
+    CHECK(t, json_next_element(r));
+    struct bytes raw = json_get_raw(r);
+    CHECK(t, bytes_start_with(raw, BYTES("{\"a\" : [0, 1, ")) && raw.data[raw.len - 1] == '}');
+    json_reader_set_text(again, raw, 3);
+    struct bytes key;
+    static int64_t numbers[40000];
+    json_enter_object(again);
+    CHECK(t, json_next_key(again, &key) && bytes_are(key, "a"));
+    json_enter_array(again);
+    CHECK_INT(t, json_get_i64_run(again, numbers, 40000), 30001);
+    CHECK(t, !json_next_key(again, &key));
+    CHECK_INT(t, json_finish(again, "test", &err), 0);
+
+    CHECK(t, json_next_element(r));
+    json_reader_set_text(again, json_get_raw(r), json_offset(r));
+    uint64_t offset = json_offset(again);
+    CHECK_INT(t, json_get_i64(again), 0);
+    CHECK_INT(t, json_offset(again), offset);
+    CHECK_INT(t, json_result(again, "test", &err), -EBADMSG);
+    CHECK(t, strstr(err.text, ": a number was expected and another string was found") != NULL);
+    json_reader_set_text(again, (struct bytes){0}, 0);
+    CHECK(t, json_peek(again) == JSON_NONE && !json_failed(again));
+    json_reader_free(again);
+
+    CHECK(t, json_next_element(r));
+    CHECK_INT(t, json_get_raw(r).len, 0);
+    CHECK_INT(t, json_get_raw(r).len, 0);
+    CHECK_INT(t, close_json(r, &err), -EBADMSG);
+    buf_done(&text);
+}
+
 static void passes_over_what_is_no_string(struct test *t)
 {
     struct error err = {""};
@@ -503,6 +547,7 @@ static const struct test_case cases[] = {
     TEST(takes_the_end_of_the_input_for_the_end_of_an_array),
     TEST(keeps_the_first_error_and_ends_every_loop),
     TEST(blames_a_place_read_before),
+    TEST(hands_out_whole_values_to_be_read_again),
     TEST(passes_over_what_is_no_string),
     TEST(grows_within_the_budget_for_long_strings_only_when_they_are_read),
     TEST(fails_once_the_budget_is_spent_elsewhere),
