@@ -174,6 +174,7 @@ static void put_profile(struct json_writer *w, const struct profile *p)
 
     json_begin_object(w);
     put_count(w, "samples", p->n_samples);
+    put_i64(w, "duration_ns", p->duration_ns);
     json_key(w, "sample_types");
     json_begin_array(w);
     for (uint32_t t = 0; t < p->n_types; t++) {

@@ -1,6 +1,7 @@
 #include "formats/v8_cpu.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 void v8_cpu_init(struct v8_cpu *c, struct dict *d)
 {
@@ -15,6 +16,7 @@ void v8_cpu_done(struct v8_cpu *c)
     vec_done(b, &c->samples);
     vec_done(b, &c->times);
     vec_done(b, &c->lines);
+    vec_done(b, &c->chunks);
     v8_tree_done(&c->tree);
 }
 
@@ -65,9 +67,50 @@ static void read_lines(struct v8_cpu *c, struct json_reader *r)
     }
 }
 
-void v8_cpu_end_chunk(struct v8_cpu *c)
+void v8_cpu_end_chunk(struct v8_cpu *c, int64_t ts)
 {
-    vec_resize(c->tree.dict->budget, &c->lines, c->samples.len);
+    struct budget *b = c->tree.dict->budget;
+
+    vec_resize(b, &c->lines, c->samples.len);
+    vec_push(b, &c->chunks, (struct v8_chunk){ts, c->samples.len, c->times.len, c->chunks.len});
+}
+
+static int compare_chunks(const void *a, const void *b)
+{
+    const struct v8_chunk *x = a, *y = b;
+    if (x->ts != y->ts)
+        return x->ts < y->ts ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+/* Puts the columns of out-of-order chunks in order, if the budget allows. */
+static void order_chunks(struct v8_cpu *c)
+{
+    struct budget *b = c->tree.dict->budget;
+    struct v8_cpu to = {.tree = c->tree};
+    VEC(struct v8_chunk) sorted = {0};
+    size_t i = 1;
+
+    while (i < c->chunks.len && c->chunks.data[i - 1].ts <= c->chunks.data[i].ts)
+        i++;
+    if (i >= c->chunks.len || !vec_append(b, &sorted, c->chunks.data, c->chunks.len))
+        return;
+    qsort(sorted.data, sorted.len, sizeof(sorted.data[0]), compare_chunks);
+    for (i = 0; i < sorted.len; i++) {
+        const struct v8_chunk *k = &sorted.data[i];
+        const struct v8_chunk *before = k->index > 0 ? &c->chunks.data[k->index - 1] : NULL;
+        size_t s = before ? before->samples_end : 0, t = before ? before->times_end : 0;
+        vec_append(b, &to.samples, c->samples.data + s, k->samples_end - s);
+        vec_append(b, &to.lines, c->lines.data + s, k->samples_end - s);
+        vec_append(b, &to.times, c->times.data + t, k->times_end - t);
+    }
+    vec_done(b, &sorted);
+    vec_done(b, &c->samples);
+    vec_done(b, &c->lines);
+    vec_done(b, &c->times);
+    memcpy(&c->samples, &to.samples, sizeof(c->samples));
+    memcpy(&c->lines, &to.lines, sizeof(c->lines));
+    memcpy(&c->times, &to.times, sizeof(c->times));
 }
 
 bool v8_cpu_read_field(struct v8_cpu *c, struct json_reader *r, struct bytes key)
@@ -200,7 +243,7 @@ static void add_samples(struct v8_cpu *c, struct json_reader *r, struct profile 
             return;
         }
         int64_t line = i < c->lines.len ? c->lines.data[i] : 0;
-        struct sample s = {.values = values};
+        struct sample s = {.values = values, .attrs = c->attrs};
         s.node = line > 0 ? v8_tree_stack_at_line(t, at, line) : next_stack(t, &t->nodes.data[at]);
         if (has_times) {
             s.time_ns = c->times.data[i] > 0 ? (uint64_t)c->times.data[i] : 0;
@@ -248,6 +291,7 @@ static void set_window(struct v8_cpu *c, struct profile *p, struct profile_set *
 
 struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct profile_set *out)
 {
+    order_chunks(c);
     v8_tree_resolve(&c->tree, r);
     settle_times(c, r);
     check_lengths(c, r, out);
@@ -262,6 +306,7 @@ struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct pr
             profile_add_ctype(p, "cpu", "nanoseconds");
         add_samples(c, r, p);
     }
+    p->profile_attrs = c->attrs;
     set_window(c, p, out);
     return json_failed(r) ? NULL : p;
 }

@@ -18,12 +18,20 @@
  * Lines: a profile in a trace tells the line of each sample. A .cpuprofile has only the number of
  * ticks per line of each node; the samples of a node are spread over its lines in that proportion.
  */
+struct v8_chunk {
+    int64_t ts; /* chunks count in this order, not in that of the document */
+    size_t samples_end, times_end;
+    size_t index;
+};
+
 struct v8_cpu {
     struct v8_tree tree;
-    VEC(int64_t) samples;          /* node ids */
-    VEC(int64_t) times;            /* nanoseconds: deltas, or times when has_timestamps */
-    VEC(int64_t) lines;            /* of samples, 0 when not known; may be shorter */
+    VEC(int64_t) samples; /* node ids */
+    VEC(int64_t) times;   /* nanoseconds: deltas, or times when has_timestamps */
+    VEC(int64_t) lines;   /* of samples, 0 when not known; may be shorter */
+    VEC(struct v8_chunk) chunks;
     uint64_t samples_at, times_at; /* offsets */
+    uint32_t attrs;                /* for every sample and the profile */
     int64_t start_ns, end_ns;
     bool is_old;         /* "head", a tree of nodes: then start and end are in seconds */
     bool has_timestamps; /* as the old form has, rather than deltas */
@@ -37,8 +45,8 @@ void v8_cpu_done(struct v8_cpu *c);
  * then still to be read. May be called again for each chunk: arrays are appended to. */
 bool v8_cpu_read_field(struct v8_cpu *c, struct json_reader *r, struct bytes key);
 
-/* After each chunk: its samples without a line have line 0. */
-void v8_cpu_end_chunk(struct v8_cpu *c);
+/* After each chunk. Its samples without a line have line 0. */
+void v8_cpu_end_chunk(struct v8_cpu *c, int64_t ts);
 
 /* Adds what was read to `out` as a profile, which is returned. Contradictions fail the reader:
  * then, and when the budget is spent, NULL. */

@@ -29,12 +29,7 @@ uint32_t v8_tree_find(const struct v8_tree *t, int64_t id)
     return IDSET_FIND(&t->index, hash_mix((uint64_t)id, 8), at, t->nodes.data[at].id == id);
 }
 
-/* What a call frame says, while it is read. V8 counts lines and columns from 0. */
-struct call_frame {
-    uint32_t name, url;
-    int64_t line, column;
-};
-
+/* V8 counts lines and columns from 0. */
 static int64_t from_one(int64_t from_zero)
 {
     return from_zero < 0 || from_zero == INT64_MAX ? 0 : from_zero + 1;
@@ -42,7 +37,7 @@ static int64_t from_one(int64_t from_zero)
 
 /* True when the key belongs to a call frame; its value is then read. */
 static bool read_frame_field(struct v8_tree *t, struct json_reader *r, struct bytes key,
-                             struct call_frame *f)
+                             struct v8_frame *f)
 {
     if (bytes_are(key, "functionName"))
         f->name = dict_string(t->dict, json_get_string_or_empty(r));
@@ -57,7 +52,7 @@ static bool read_frame_field(struct v8_tree *t, struct json_reader *r, struct by
     return true;
 }
 
-static void read_call_frame(struct v8_tree *t, struct json_reader *r, struct call_frame *f)
+static void read_call_frame(struct v8_tree *t, struct json_reader *r, struct v8_frame *f)
 {
     json_enter_object(r);
     for (struct bytes key; json_next_key(r, &key);) {
@@ -67,7 +62,7 @@ static void read_call_frame(struct v8_tree *t, struct json_reader *r, struct cal
 }
 
 /* Functions without a name are told apart by their place, or all of a program's would be one. */
-static uint32_t name_anonymous(struct v8_tree *t, const struct call_frame *f)
+static uint32_t name_anonymous(struct v8_tree *t, const struct v8_frame *f)
 {
     struct bytes url = dict_text(t->dict, f->url);
 
@@ -91,7 +86,7 @@ static uint32_t add_location(struct v8_tree *t, uint32_t function, int64_t line,
                          &(struct line){function, line, column}, 1);
 }
 
-static void finish_frame(struct v8_tree *t, struct v8_node *n, struct call_frame *f)
+static void finish_frame(struct v8_tree *t, struct v8_node *n, struct v8_frame *f)
 {
     n->is_root = t->drops_root && bytes_are(dict_text(t->dict, f->name), "(root)");
     if (f->name == 0)
@@ -140,10 +135,9 @@ static void read_ticks(struct v8_tree *t, struct json_reader *r, struct v8_node 
         read_tick(t, r, n);
 }
 
-static void read_id(struct v8_tree *t, struct json_reader *r, uint32_t at)
+static void set_id(struct v8_tree *t, struct json_reader *r, uint32_t at, int64_t id)
 {
     struct v8_node *n = &t->nodes.data[at];
-    int64_t id = json_get_i64(r);
 
     if (json_failed(r))
         return;
@@ -168,7 +162,7 @@ static int64_t read_weight(struct json_reader *r)
 struct open_node {
     uint32_t at;
     bool in_children;
-    struct call_frame frame;
+    struct v8_frame frame;
 };
 
 static void read_node_field(struct v8_tree *t, struct json_reader *r, struct bytes key,
@@ -177,7 +171,7 @@ static void read_node_field(struct v8_tree *t, struct json_reader *r, struct byt
     struct v8_node *n = &t->nodes.data[open->at];
 
     if (bytes_are(key, "id")) {
-        read_id(t, r, open->at);
+        set_id(t, r, open->at, json_get_i64(r));
     } else if (bytes_are(key, "callFrame")) {
         read_call_frame(t, r, &open->frame);
     } else if (bytes_are(key, "parent")) {
@@ -247,6 +241,18 @@ void v8_tree_read_node(struct v8_tree *t, struct json_reader *r)
             depth--;
         }
     }
+}
+
+void v8_tree_add(struct v8_tree *t, struct json_reader *r, struct v8_node node,
+                 struct v8_frame frame)
+{
+    if (json_failed(r) || !vec_push(t->dict->budget, &t->nodes, node))
+        return;
+    struct v8_node *n = &vec_last(&t->nodes);
+    n->parent = V8_NO_NODE;
+    n->has_id = false;
+    set_id(t, r, (uint32_t)t->nodes.len - 1, node.id);
+    finish_frame(t, n, &frame);
 }
 
 void v8_tree_read_nodes(struct v8_tree *t, struct json_reader *r)

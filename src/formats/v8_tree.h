@@ -65,6 +65,14 @@ void v8_tree_read_node(struct v8_tree *t, struct json_reader *r);
 /* Reads an array of nodes. */
 void v8_tree_read_nodes(struct v8_tree *t, struct json_reader *r);
 
+/* Adds a node without reading it: what "stackFrames" of traces hold. */
+struct v8_frame {
+    uint32_t name, url; /* strings */
+    int64_t line, column;
+};
+void v8_tree_add(struct v8_tree *t, struct json_reader *r, struct v8_node node,
+                 struct v8_frame frame);
+
 /* The index of a node, or V8_NO_NODE. */
 uint32_t v8_tree_find(const struct v8_tree *t, int64_t id);
 
