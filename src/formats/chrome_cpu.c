@@ -66,7 +66,7 @@ static void read_profile_args(struct chrome_trace *t, const struct chrome_event 
 
 bool chrome_read_cpu_event(struct chrome_trace *t, const struct chrome_event *e)
 {
-    struct bytes name = dict_text(t->dict, e->name);
+    struct bytes name = dict_text(t->texts, e->name);
     bool is_whole = bytes_are(name, "CpuProfile"), is_start = bytes_are(name, "Profile");
 
     if (!is_whole && !is_start && !bytes_are(name, "ProfileChunk"))

@@ -11,7 +11,7 @@
 struct chrome_thread {
     int64_t pid, tid;
     bool is_process;
-    uint32_t name; /* string */
+    uint32_t name;
 };
 
 /* A begin (B), an end (E) or a complete (X) event. */
@@ -19,8 +19,10 @@ struct chrome_span {
     int64_t start_ns, duration_ns;
     uint64_t offset; /* in the document: the order of events of one time */
     uint32_t thread; /* index */
-    uint32_t name;   /* string */
-    uint32_t location;
+    uint32_t name;
+    uint32_t args; /* the text of its arguments */
+    uint32_t url;  /* where its writer says so, as Hermes does: the function's place */
+    int64_t line, column;
     char phase;
 };
 
@@ -28,7 +30,7 @@ struct chrome_span {
 struct chrome_profile {
     struct v8_cpu cpu;
     int64_t pid, tid; /* tid is 0 where there is an id */
-    uint32_t id;      /* string */
+    uint32_t id;
     uint32_t thread;
     bool is_declared; /* its "Profile" event was seen */
 };
@@ -47,8 +49,8 @@ struct chrome_event {
     uint64_t offset;
     int64_t ts, dur, tdur;
     int64_t pid, tid;
-    uint32_t name, id; /* strings */
-    uint32_t tid_name; /* string: a thread that goes by name */
+    uint32_t name, id;
+    uint32_t tid_name; /* a thread that goes by name */
     bool has_ts, has_dur, has_tdur;
     bool has_args;
     uint64_t args_at;
@@ -57,7 +59,8 @@ struct chrome_event {
 
 struct chrome_trace {
     struct profile_set *out;
-    struct dict *dict;
+    struct dict *dict;  /* the set's */
+    struct dict *texts; /* our own */
     struct budget *budget;
     struct json_reader *args; /* reads args_text again */
     VEC(uint8_t) args_text;
@@ -71,6 +74,7 @@ struct chrome_trace {
     VEC(struct chrome_sample) samples;
     struct v8_tree frames; /* "stackFrames" */
 
+    uint64_t n_spans;
     uint64_t n_other;             /* events of other phases */
     uint64_t n_long_args;         /* events whose arguments are too long to keep */
     uint64_t n_lost_ends, n_open; /* ends without a begin, begins without an end */

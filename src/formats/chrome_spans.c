@@ -42,46 +42,39 @@ static struct bytes compact(struct chrome_trace *t, struct bytes json)
 }
 
 /* What Hermes says of its functions in the arguments of their events. */
-static bool read_hermes_frame(struct chrome_trace *t, const struct chrome_event *e,
-                              struct v8_frame *f)
+static void read_hermes_args(struct chrome_trace *t, const struct chrome_event *e,
+                             struct chrome_span *s)
 {
-    struct bytes text = {t->args_text.data, t->args_text.len};
     struct json_reader *r = t->args;
 
-    if (!bytes_find(text, BYTES("\"allocatedName\"")))
-        return false;
-    json_reader_set_text(r, text, e->args_at);
+    json_reader_set_text(r, (struct bytes){t->args_text.data, t->args_text.len}, e->args_at);
     json_enter_object(r);
     for (struct bytes key; json_next_key(r, &key);) {
         if (bytes_are(key, "url"))
-            f->url = dict_string(t->dict, json_get_string_or_empty(r));
+            s->url = dict_string(t->texts, json_get_string_or_empty(r));
         else if (bytes_are(key, "line") && json_peek(r) != JSON_NULL)
-            f->line = json_get_i64(r);
+            s->line = json_get_i64(r);
         else if (bytes_are(key, "column") && json_peek(r) != JSON_NULL)
-            f->column = json_get_i64(r);
+            s->column = json_get_i64(r);
         else
             json_skip(r);
     }
-    return true;
 }
 
-static uint32_t add_location(struct chrome_trace *t, const struct chrome_event *e)
+static void read_span_args(struct chrome_trace *t, const struct chrome_event *e,
+                           struct chrome_span *s)
 {
-    struct dict *d = t->dict;
-    struct v8_frame f = {.name = e->name ? e->name : dict_cstring(d, "(unnamed)")};
-    struct location l = {0};
+    struct bytes text = {t->args_text.data, t->args_text.len};
 
-    if (e->has_args && !read_hermes_frame(t, e, &f)) {
-        struct bytes args = compact(t, (struct bytes){t->args_text.data, t->args_text.len});
-        t->n_long_args += args.len > ARGS_MAX;
-        if (args.len > 2 && args.len <= ARGS_MAX) {
-            uint32_t key = dict_cstring(d, "args");
-            uint32_t id = dict_string_attribute(d, key, dict_string(d, args));
-            l.attrs = dict_attrs(d, &id, 1);
-        }
+    if (bytes_find(text, BYTES("\"allocatedName\""))) {
+        read_hermes_args(t, e, s);
+        return;
     }
-    uint32_t function = dict_function(d, (struct function){.name = f.name, .file = f.url});
-    return dict_location(d, l, &(struct line){function, f.line, f.column}, 1);
+    text = compact(t, text);
+    if (text.len > ARGS_MAX)
+        t->n_long_args++;
+    else if (text.len > 2)
+        s->args = dict_string(t->texts, text);
 }
 
 void chrome_add_span(struct chrome_trace *t, const struct chrome_event *e)
@@ -95,14 +88,38 @@ void chrome_add_span(struct chrome_trace *t, const struct chrome_event *e)
         .name = e->name,
         .phase = e->phase,
     };
-    if (budget_failed(t->budget))
+    t->n_spans++;
+    /* Once there is a CPU profile, spans are only counted. */
+    if (t->profiles.len > 0 || budget_failed(t->budget))
         return;
     if (e->tid_name && !t->threads.data[s.thread].name)
         t->threads.data[s.thread].name = e->tid_name;
-    /* Once there is a CPU profile, spans are only counted. */
-    if (t->profiles.len == 0)
-        s.location = add_location(t, e);
+    if (e->has_args)
+        read_span_args(t, e, &s);
     vec_push(t->budget, &t->spans, s);
+}
+
+static bool is_same(const struct chrome_span *a, const struct chrome_span *b)
+{
+    return a->name == b->name && a->args == b->args && a->url == b->url && a->line == b->line &&
+           a->column == b->column;
+}
+
+/* The frame of a span. Its arguments are an attribute: told apart, but of one function. */
+static uint32_t add_location(struct chrome_trace *t, const struct chrome_span *s)
+{
+    struct dict *d = t->dict;
+    struct location l = {0};
+    struct function f = {.name = s->name ? dict_string(d, dict_text(t->texts, s->name))
+                                         : dict_cstring(d, "(unnamed)"),
+                         .file = dict_string(d, dict_text(t->texts, s->url))};
+
+    if (s->args) {
+        uint32_t text = dict_string(d, dict_text(t->texts, s->args));
+        uint32_t id = dict_string_attribute(d, dict_cstring(d, "args"), text);
+        l.attrs = dict_attrs(d, &id, 1);
+    }
+    return dict_location(d, l, &(struct line){dict_function(d, f), s->line, s->column}, 1);
 }
 
 /* A begin or an end. */
@@ -182,10 +199,10 @@ static void open_span(struct replay *p)
     uint32_t parent = p->open.len > 0 ? vec_last(&p->open).node : 0;
 
     pass_time(p, m->time_ns);
-    vec_push(
-        p->trace->budget, &p->open,
-        (struct open_span){.span = m->span,
-                           .node = dict_node(p->trace->dict, parent, span_of(p, m)->location)});
+    vec_push(p->trace->budget, &p->open,
+             (struct open_span){
+                 .span = m->span,
+                 .node = dict_node(p->trace->dict, parent, add_location(p->trace, span_of(p, m)))});
 }
 
 static void close_innermost(struct replay *p, int64_t time_ns)
@@ -212,7 +229,7 @@ static void choose_end(struct replay *p)
         const struct mark *m = &q->marks.data[i];
         if (m->time_ns != q->marks.data[q->next].time_ns)
             break;
-        if (span_of(p, m)->location == top->location) {
+        if (is_same(span_of(p, m), top)) {
             best = i;
             break;
         }
@@ -247,7 +264,7 @@ static bool begin_is_next(struct replay *p)
         return begin != NULL;
     if (begin->time_ns != end->time_ns)
         return begin->time_ns < end->time_ns;
-    return span_of(p, begin)->location == span_of(p, end)->location;
+    return is_same(span_of(p, begin), span_of(p, end));
 }
 
 static void sort_marks(struct queue *q)

@@ -74,9 +74,11 @@ uint32_t chrome_thread_attrs(struct chrome_trace *t, uint32_t thread)
     if (tid >= 0)
         ids[1] = dict_int_attribute(d, dict_cstring(d, "thread.id"), tid, 0);
     if (thread_name)
-        ids[2] = dict_string_attribute(d, dict_cstring(d, "thread.name"), thread_name);
+        ids[2] = dict_string_attribute(d, dict_cstring(d, "thread.name"),
+                                       dict_string(d, dict_text(t->texts, thread_name)));
     if (process_name)
-        ids[3] = dict_string_attribute(d, dict_cstring(d, "process.executable.name"), process_name);
+        ids[3] = dict_string_attribute(d, dict_cstring(d, "process.executable.name"),
+                                       dict_string(d, dict_text(t->texts, process_name)));
     return dict_attrs(d, ids, 4);
 }
 
@@ -100,7 +102,7 @@ int64_t chrome_get_thread_id(struct chrome_trace *t, struct json_reader *r, uint
     struct bytes text = json_get_string(r);
     if (bytes_to_i64(text, &id))
         return id;
-    *ret_name = dict_string(t->dict, text);
+    *ret_name = dict_string(t->texts, text);
     return INT64_MIN + *ret_name;
 }
 
@@ -127,7 +129,7 @@ static void read_event_field(struct chrome_trace *t, struct json_reader *r, stru
         struct bytes phase = json_get_string(r);
         e->phase = phase.len == 1 ? (char)phase.data[0] : '?';
     } else if (bytes_are(key, "name")) {
-        e->name = dict_string(t->dict, json_get_string_or_empty(r));
+        e->name = dict_string(t->texts, json_get_string_or_empty(r));
     } else if (bytes_are(key, "ts")) {
         e->ts = chrome_get_time(r);
         e->has_ts = true;
@@ -142,7 +144,7 @@ static void read_event_field(struct chrome_trace *t, struct json_reader *r, stru
     } else if (bytes_are(key, "tid")) {
         e->tid = chrome_get_thread_id(t, r, &e->tid_name);
     } else if (bytes_are(key, "id") || bytes_are(key, "id2")) {
-        e->id = dict_string(t->dict, json_get_raw(r));
+        e->id = dict_string(t->texts, json_get_raw(r));
     } else if (bytes_are(key, "args")) {
         read_args(t, r, e);
     } else {
@@ -153,16 +155,16 @@ static void read_event_field(struct chrome_trace *t, struct json_reader *r, stru
 /* {"name": "..."} of a "process_name" or "thread_name" event. */
 static void read_name(struct chrome_trace *t, const struct chrome_event *e)
 {
-    bool is_process = bytes_are(dict_text(t->dict, e->name), "process_name");
+    bool is_process = bytes_are(dict_text(t->texts, e->name), "process_name");
     uint32_t name = 0;
 
-    if (!e->has_args || (!is_process && !bytes_are(dict_text(t->dict, e->name), "thread_name")))
+    if (!e->has_args || (!is_process && !bytes_are(dict_text(t->texts, e->name), "thread_name")))
         return;
     json_reader_set_text(t->args, (struct bytes){t->args_text.data, t->args_text.len}, e->args_at);
     json_enter_object(t->args);
     for (struct bytes key; json_next_key(t->args, &key);) {
         if (bytes_are(key, "name"))
-            name = dict_string(t->dict, json_get_string_or_empty(t->args));
+            name = dict_string(t->texts, json_get_string_or_empty(t->args));
         else
             json_skip(t->args);
     }
@@ -244,17 +246,16 @@ static void add_notes(struct chrome_trace *t)
 
 static void finish(struct chrome_trace *t, struct json_reader *r)
 {
-    size_t n_spans = t->spans.len;
-
     if (t->profiles.len > 0)
         chrome_finish_cpu(t, r);
     else if (t->samples.len > 0)
         chrome_finish_samples(t, r);
     else
         chrome_finish_spans(t);
-    if (n_spans > 0 && (t->profiles.len > 0 || t->samples.len > 0))
+    if (t->n_spans > 0 && (t->profiles.len > 0 || t->samples.len > 0))
         profile_set_note(
-            t->out, "%zu events with a duration were left out: the trace holds samples", n_spans);
+            t->out, "%" PRIu64 " events with a duration were left out: the trace holds samples",
+            t->n_spans);
     add_notes(t);
 }
 
@@ -267,6 +268,7 @@ static void chrome_trace_done(struct chrome_trace *t)
     idset_done(t->budget, &t->thread_index);
     vec_done(t->budget, &t->spans);
     chrome_cpu_done(t);
+    dict_free(t->texts);
 }
 
 static int chrome_trace_decode(struct input *in, struct profile_set *out, struct error *err)
@@ -276,6 +278,7 @@ static int chrome_trace_decode(struct input *in, struct profile_set *out, struct
     struct chrome_trace t = {.out = out, .dict = out->dict, .budget = out->budget};
 
     t.args = json_reader_new(NULL, out->budget);
+    t.texts = dict_new(out->budget);
     v8_tree_init(&t.frames, out->dict, false);
     t.frames.frame_type = 0;
     read_document(&t, r);

@@ -71,8 +71,9 @@ void v8_cpu_end_chunk(struct v8_cpu *c, int64_t ts)
 {
     struct budget *b = c->tree.dict->budget;
 
+    struct v8_chunk k = {ts, c->samples.len, c->times.len, c->chunks.len};
     vec_resize(b, &c->lines, c->samples.len);
-    vec_push(b, &c->chunks, (struct v8_chunk){ts, c->samples.len, c->times.len, c->chunks.len});
+    vec_push(b, &c->chunks, k);
 }
 
 static int compare_chunks(const void *a, const void *b)
@@ -148,24 +149,36 @@ static bool scale_window(struct v8_cpu *c)
            !__builtin_mul_overflow(c->end_ns, 1000000, &c->end_ns);
 }
 
-/* Deltas become times, and no time is before the one in front of it. */
+/* Deltas become times. */
 static void settle_times(struct v8_cpu *c, struct json_reader *r)
 {
-    int64_t *times = c->times.data, now, latest = INT64_MIN;
     bool fits = !c->is_old || scale_window(c);
+    int64_t *times = c->times.data, now = c->start_ns;
 
-    now = c->start_ns;
     for (size_t i = 0; i < c->times.len && fits; i++) {
-        if (c->has_timestamps)
-            now = times[i];
-        else
-            fits = !__builtin_add_overflow(now, times[i], &now);
-        latest = now > latest ? now : latest;
-        times[i] = latest;
-        fits = fits && latest < INT64_MAX / 2 && latest > INT64_MIN / 2;
+        if (!c->has_timestamps)
+            fits = !__builtin_add_overflow(now, times[i], &times[i]);
+        now = times[i];
+        fits = fits && now < INT64_MAX / 2 && now > INT64_MIN / 2;
     }
     if (!fits)
         json_fail_at(r, c->times_at, "the times of the samples are out of range");
+}
+
+/* Time never runs backwards: a sample of another node than the one before it begins when it says,
+ * or when that one began; those in between fit themselves in. */
+static void straighten_times(struct v8_cpu *c)
+{
+    size_t n = c->samples.len < c->times.len ? c->samples.len : c->times.len;
+    int64_t *times = c->times.data, begun = INT64_MIN;
+
+    for (size_t i = 0; i < n; i++) {
+        times[i] = times[i] < begun ? begun : times[i];
+        if (i == 0 || i == n - 1 || c->samples.data[i] != c->samples.data[i - 1])
+            begun = times[i];
+    }
+    for (size_t i = n; i-- > 1;)
+        times[i - 1] = times[i - 1] > times[i] ? times[i] : times[i - 1];
 }
 
 static void check_lengths(struct v8_cpu *c, struct json_reader *r, struct profile_set *out)
@@ -294,6 +307,7 @@ struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct pr
     order_chunks(c);
     v8_tree_resolve(&c->tree, r);
     settle_times(c, r);
+    straighten_times(c);
     check_lengths(c, r, out);
     struct profile *p = json_failed(r) ? NULL : profile_set_add(out);
     if (!p)

@@ -12,8 +12,8 @@
  *
  *     sum of cpu = sum of timeDeltas - timeDeltas[0],   duration = endTime - startTime
  *
- * which is what speedscope shows per function. A negative delta (V8 records samples of two
- * threads) does not turn time back: time stands still until it is made up for.
+ * which is what speedscope shows per function. V8 sometimes records samples out of order, with a
+ * negative delta: such a sample cuts the one before it short, and time never runs backwards.
  *
  * Lines: a profile in a trace tells the line of each sample. A .cpuprofile has only the number of
  * ticks per line of each node; the samples of a node are spread over its lines in that proportion.

@@ -76,7 +76,7 @@ void v8_tree_add(struct v8_tree *t, struct json_reader *r, struct v8_node node,
 /* The index of a node, or V8_NO_NODE. */
 uint32_t v8_tree_find(const struct v8_tree *t, int64_t id);
 
-/* Joins parents and children and fills in the stacks. Unknown, doubled and cyclic relations fail
+/* Joins parents and children and fills in the stacks. Unknown or doubled parents and cycles fail
  * the reader. */
 void v8_tree_resolve(struct v8_tree *t, struct json_reader *r);
 
