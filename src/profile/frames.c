@@ -63,8 +63,9 @@ static uint32_t shown_file(struct frames *f, uint32_t file)
         return 0;
     if (f->files.data[file] == 0) {
         struct buf clean = {0};
-        struct bytes trimmed =
-            path_trim(dict_text(d, file), f->options.trim_path, f->options.source_path);
+        struct bytes trimmed = dict_text(d, file);
+        if (!f->options.keep_paths)
+            trimmed = path_trim(trimmed, f->options.trim_path, f->options.source_path);
         if (trimmed.len > 0)
             path_clean(trimmed, &clean);
         f->files.data[file] = dict_string(d, buf_bytes(&clean)) + 1;

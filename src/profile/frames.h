@@ -39,6 +39,7 @@ struct frame_options {
     bool show_columns; /* lines have columns */
     bool keep_objects; /* functions of different binaries are different */
     bool name_unknown; /* what has no name is called BINARY+0xADDRESS and kept apart */
+    bool keep_paths;   /* file names are cleaned but not trimmed */
     const char *trim_path, *source_path; /* as path_trim() takes them; NULL is fine */
 };
 
