@@ -482,6 +482,8 @@ static int perf_data_decode(struct input *in, struct profile_set *out, struct er
         return budget_error(out->budget, err);
     result = scan_all(&s);
     if (result == 0)
+        result = perf_add_columns(&r, err);
+    if (result == 0)
         result = read_in_order(&s);
     if (result == 0)
         finish_profile(&r);

@@ -113,8 +113,8 @@ enum perf_sample_type {
 struct perf_event {
     struct perf_attr attr;
     uint32_t name; /* string; 0: follows from the attributes */
-    int column;    /* in columns, once it has a sample */
-    bool has_column;
+    int column;    /* in columns, when it has samples */
+    bool has_samples;
 };
 
 struct perf_id {
@@ -244,8 +244,11 @@ int perf_read_header_record(struct perf_reader *r, struct perf_record *record, s
 
 /* perf_data_records.c */
 
-/* The time a record carries, 0 when it has none. */
+/* The time a record carries, 0 when it has none. Notes which events have samples. */
 uint64_t perf_record_time(struct perf_reader *r, const struct perf_record *record);
+
+/* Gives every event that has samples its columns, in the order the file describes them. */
+int perf_add_columns(struct perf_reader *r, struct error *err);
 
 /* Samples and what gives them names; other types are only counted. */
 int perf_read_record(struct perf_reader *r, struct perf_record *record, struct error *err);

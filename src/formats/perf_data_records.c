@@ -10,7 +10,6 @@
 
 enum cpu_mode { MODE_KERNEL = 1, MODE_USER = 2, MODE_GUEST_KERNEL = 4 };
 #define MISC_CPU_MODE      7
-#define MISC_COMM_EXEC     (1 << 13)
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
 #define KERNEL_PID   UINT32_MAX
@@ -69,8 +68,10 @@ uint64_t perf_record_time(struct perf_reader *r, const struct perf_record *recor
     if (r->events.len == 0)
         return 0;
     if (record->type == PERF_SAMPLE) {
-        const struct perf_event *e = event_of_sample(r, record);
+        struct perf_event *e = event_of_sample(r, record);
         uint64_t in_front = PERF_HAS_IDENTIFIER | PERF_HAS_IP | PERF_HAS_TID;
+        if (e)
+            e->has_samples = true;
         if (!e || !(e->attr.sample_type & PERF_HAS_TIME))
             return 0;
         perf_take(&c, 8 * (uint64_t)__builtin_popcountll(e->attr.sample_type & in_front));
@@ -290,22 +291,24 @@ static uint32_t sampler_attrs(struct perf_reader *r, const struct sample_fields 
     return e->attrs;
 }
 
-/* The columns of an event, by its name. */
-static int event_column(struct perf_reader *r, struct perf_event *e, struct perf_record *record,
-                        struct error *err)
+int perf_add_columns(struct perf_reader *r, struct error *err)
 {
     CLEANUP(buf_done) struct buf name = {0};
 
-    if (e->has_column)
-        return 0;
-    if (e->name)
-        buf_add_bytes(&name, dict_text(r->dict, e->name));
-    else
-        perf_event_name(&e->attr, &name);
-    e->column = perf_columns_event(&r->columns, buf_bytes(&name));
-    if (e->column < 0)
-        return perf_record_error(record, err, "more than %d events have samples", PERF_EVENTS_MAX);
-    e->has_column = true;
+    for (size_t i = 0; i < r->events.len; i++) {
+        struct perf_event *e = &r->events.data[i];
+        if (!e->has_samples)
+            continue;
+        buf_clear(&name);
+        if (e->name)
+            buf_add_bytes(&name, dict_text(r->dict, e->name));
+        else
+            perf_event_name(&e->attr, &name);
+        e->column = perf_columns_event(&r->columns, buf_bytes(&name));
+        if (e->column < 0)
+            return error_set(err, -EBADMSG, "perf.data: more than %d events have samples",
+                             PERF_EVENTS_MAX);
+    }
     return 0;
 }
 
@@ -326,13 +329,11 @@ static int read_sample(struct perf_reader *r, struct perf_record *record, struct
 
     if (r->events.len == 0)
         return perf_record_error(record, err, "a sample, and no event was described");
-    if (!e) {
+    if (!e || !e->has_samples) { /* the latter: described only behind its samples */
         r->unknown_ids++;
         return 0;
     }
     int result = read_fields(&e->attr, record, &f, err);
-    if (result == 0)
-        result = event_column(r, e, record, err);
     if (result < 0)
         return result;
     struct perf_process *process = f.pid == UINT32_MAX ? NULL : find_process(r, f.pid);
@@ -427,19 +428,15 @@ static int read_mmap(struct perf_reader *r, struct perf_record *record, struct e
 static int read_comm(struct perf_reader *r, struct perf_record *record, struct error *err)
 {
     struct perf_cursor *c = &record->body;
-    uint32_t pid = perf_u32(c), tid = perf_u32(c);
 
+    perf_u32(c);
+    uint32_t tid = perf_u32(c);
     if (c->failed)
         return perf_record_error(record, err, "a thread name is cut short");
     uint32_t comm = dict_string(r->dict, perf_cstring(c));
     struct perf_thread *thread = find_thread(r, tid);
     if (thread)
         thread->comm = comm;
-    if (record->misc & MISC_COMM_EXEC) {
-        struct perf_process *process = find_process(r, pid);
-        if (process)
-            process->root = 0;
-    }
     return 0;
 }
 
