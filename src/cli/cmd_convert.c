@@ -87,7 +87,7 @@ int cmd_convert(const struct command *self, struct options *o)
 
 int cmd_merge(const struct command *self, struct options *o)
 {
-    CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(load_done) struct loaded l = {.always_merge = true};
     const struct format *f = NULL;
     struct error err = {""};
 

@@ -99,10 +99,20 @@ static int symbolize_set(struct loaded *l, const struct options *o, struct error
     return r < 0 ? r : symbolize(l->set, &s, NULL, err);
 }
 
-/* Merges profiles[from..to) of the set. */
+/*
+ * Merges profiles[from..to) of the set. One alone is taken as it is, as pprof does: `traces` then
+ * shows the samples that the file has. Not so when they are single events.
+ */
 static int merge_range(struct loaded *l, size_t from, size_t to, struct profile **ret,
                        struct error *err)
 {
+    struct profile **only = &l->set->profiles.data[from];
+
+    if (to - from == 1 && !(*only)->time_ns && !l->always_merge) {
+        *ret = *only;
+        *only = profile_new(l->set->dict);
+        return 0;
+    }
     *ret = profile_merge(l->set->dict, l->set->profiles.data + from, to - from,
                          (struct merge_options){.drop_zero = true});
     return *ret ? 0 : budget_error(&l->budget, err);

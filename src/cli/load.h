@@ -10,6 +10,7 @@
  * names are missing and the binary is at hand, merged, and the bases subtracted.
  */
 struct loaded {
+    bool always_merge; /* set before loading: join equal rows even of a single profile */
     struct budget budget;
     struct profile_set *set;     /* everything as it was read */
     const struct format *format; /* of the first source */

@@ -345,6 +345,30 @@ static int dispatch(struct report *r)
     return error_set(r->err, -EINVAL, "there is no such report");
 }
 
+/* Whether anything is to be done to the rows before they are counted. */
+static bool changes_rows(const struct profile *p, const struct report_options *o)
+{
+    const char *const all[] = {o->focus,     o->ignore,     o->hide,     o->show,
+                               o->show_from, o->prune_from, o->tagfocus, o->tagignore,
+                               o->taghide,   o->tagshow,    o->tagroot,  o->tagleaf};
+
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        if (all[i] && *all[i])
+            return true;
+    }
+    return p->drop_frames != 0;
+}
+
+/* Nothing is filtered: the profile itself is counted and printed. */
+static int run_as_is(struct report *r, const struct profile *p)
+{
+    if (!label_units_build(p, &r->units, r->o.warnings))
+        return budget_error(r->dict->budget, r->err);
+    r->p = p;
+    r->total = compute_total(r, p);
+    return dispatch(r);
+}
+
 /* Filters, counts and prints a copy of the profile that the report may change. */
 static int run_on_copy(struct report *r, struct profile *p)
 {
@@ -398,8 +422,13 @@ int report_run(enum report_kind kind, const struct profile *p, const struct repo
     apply_overrides(&r);
 
     r.units.budget = p->dict->budget;
-    CLEANUP(profile_freep) struct profile *copy = profile_copy(p, NULL, 0);
-    rc = copy ? run_on_copy(&r, copy) : budget_error(p->dict->budget, err);
+    CLEANUP(profile_freep) struct profile *copy = NULL;
+    if (!changes_rows(p, o))
+        rc = run_as_is(&r, p);
+    else if ((copy = profile_copy(p, NULL, 0)))
+        rc = run_on_copy(&r, copy);
+    else
+        rc = budget_error(p->dict->budget, err);
     label_units_done(&r.units);
     return rc;
 }
