@@ -187,3 +187,50 @@ def test_trace_stacks_cost_what_speedscope_says(vesta, corpus, name, tmp_path):
             if stack and value:
                 theirs[without_args(stack)] += value * 1000
     assert +ours == +theirs
+
+
+SPEEDSCOPES = corpus_files("speedscope/")
+NANOSECONDS = {"none": 1, "bytes": 1, "nanoseconds": 1, "microseconds": 1000, "seconds": 10**9}
+
+
+@pytest.mark.parametrize("name", SPEEDSCOPES)
+def test_speedscope_facts_hold(vesta, corpus, facts, name, tmp_path):
+    info = vesta("info", "--json", corpus / name, check=0).json
+    detail, profiles = details(facts, name), golden(corpus, name)
+    assert info["format"] == "speedscope"
+    assert info["profiles"] == facts[name]["profiles"]
+    for ours, want, theirs in zip(info["by_profile"], detail, profiles):
+        assert ours["sample_types"][0]["total"] == want["total"] * NANOSECONDS[want["unit"]]
+        assert ours["attributes"]["profile.name"] == theirs["name"]
+    assert info["max_depth"] == detail[0]["maxdepth"]
+    assert info["locations"] == detail[0]["frames"]
+    stacks = collections.Counter()
+    for p in profiles:
+        for stack, value in p["collapsed"]:
+            stacks[stack] += value * NANOSECONDS[p["unit"]]
+    assert collapsed(vesta, corpus / name, tmp_path) == stacks
+
+
+@pytest.mark.parametrize("name", CPUPROFILES + SPEEDSCOPES + corpus_files("heapprofile/"))
+def test_speedscope_output_is_valid_and_reads_back_the_same(vesta, corpus, name, tmp_path):
+    out = tmp_path / "out.speedscope.json"
+    vesta("convert", corpus / name, "-o", out, check=0)
+    written = json.loads(out.read_text())
+    assert written["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert set(written) <= {"$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"}
+    frames = written["shared"]["frames"]
+    for frame in frames:
+        assert set(frame) <= {"name", "file", "line", "col"} and frame["name"]
+    for p in written["profiles"]:
+        assert p["type"] == "sampled" and p["unit"] in {*NANOSECONDS, "milliseconds"}
+        assert len(p["samples"]) == len(p["weights"])
+        assert p["endValue"] - p["startValue"] == sum(p["weights"])
+        assert all(0 <= f < len(frames) for s in p["samples"] for f in s)
+    # Through the first sample type of another name the values come back unchanged.
+    before = collapsed(vesta, corpus / name, tmp_path)
+    active = written["profiles"][written["activeProfileIndex"]]
+    if len(written["profiles"]) > 1 and "samples" in (p["name"] for p in written["profiles"]):
+        written["profiles"] = [active]
+        del written["activeProfileIndex"]
+        out.write_text(json.dumps(written))
+    assert collapsed(vesta, out, tmp_path) == before
