@@ -38,6 +38,14 @@ static const struct command commands[] = {
      cmd_report, REPORT_COMMENTS},
     {"dot", "SOURCE...", "the call graph for Graphviz", NULL, INPUT_AND_REPORT, cmd_report,
      REPORT_DOT},
+    {"flame", "SOURCE... -o FILE.svg", "a flame graph that zooms and searches, in one SVG file",
+     "With -base or -diff_base: both sides in one picture, coloured by the change.",
+     INPUT_AND_REPORT | OPTIONS_FLAME, cmd_flame, 0},
+    {"diff", "BEFORE AFTER", "two profiles compared function by function",
+     "Each side may be several: vesta diff -base A1 -base A2 B1 B2.\n"
+     "Rules for --fail-if: total, flat(REGEX) or cum(REGEX), then > or <, then a change:\n"
+     "  vesta diff old.pb.gz new.pb.gz --fail-if 'total>+5%, flat(json)>+10ms'",
+     INPUT_AND_REPORT | OPTIONS_DIFF, cmd_diff, 0},
     {"web", "SOURCE...", "the call graph in a browser (needs Graphviz)", NULL, INPUT_AND_REPORT,
      cmd_web, 0},
     {"convert", "SOURCE... OUTPUT", "a profile in another format, saying what that one cannot hold",
@@ -139,8 +147,8 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
 }
 
 /* `vesta FILE` without a verb. */
-static const struct command shell = {
-    "SOURCE...", "", "opens a prompt", NULL, INPUT_AND_REPORT, cmd_shell, 0};
+static const struct command shell = {"SOURCE...", "", "opens a prompt", NULL, INPUT_AND_REPORT,
+                                     cmd_shell,   0};
 
 static int help(FILE *out)
 {

@@ -359,18 +359,8 @@ static bool changes_rows(const struct profile *p, const struct report_options *o
     return p->drop_frames != 0;
 }
 
-/* Nothing is filtered: the profile itself is counted and printed. */
-static int run_as_is(struct report *r, const struct profile *p)
-{
-    if (!label_units_build(p, &r->units, r->o.warnings))
-        return budget_error(r->dict->budget, r->err);
-    r->p = p;
-    r->total = compute_total(r, p);
-    return dispatch(r);
-}
-
-/* Filters, counts and prints a copy of the profile that the report may change. */
-static int run_on_copy(struct report *r, struct profile *p)
+/* Takes out of p, a copy that may be changed, what the options leave out. */
+static int choose(struct report *r, struct profile *p)
 {
     const struct report_options *o = &r->o;
     bool root = false, leaf = false;
@@ -390,45 +380,70 @@ static int run_on_copy(struct report *r, struct profile *p)
     if (!o->relative_percentages)
         r->total = compute_total(r, p);
     rc = report_filter(r, p);
+    if (rc == 0 && o->relative_percentages)
+        r->total = compute_total(r, p);
+    return rc;
+}
+
+/* A report begun: the column is chosen, and *ret is a copy of p with the filters applied, or NULL
+ * when they change nothing: then p itself is counted. */
+static int begin(struct report *r, const struct profile *p, struct profile **ret)
+{
+    const struct report_options *o = &r->o;
+
+    if (o->divide_by == 0)
+        return error_set(r->err, -EINVAL, "divide_by may not be 0");
+    int rc = profile_find_index(p, o->sample_index, &r->type, r->err);
     if (rc < 0)
         return rc;
-    if (o->relative_percentages)
-        r->total = compute_total(r, p);
-    return dispatch(r);
+    r->dict = p->dict;
+    r->unit = o->unit && *o->unit ? o->unit : "minimum";
+    r->ratio = 1 / o->divide_by;
+    r->sample_unit = dict_cstr(p->dict, p->types[r->type].unit);
+    r->units.budget = p->dict->budget;
+    if (changes_rows(p, o)) {
+        *ret = profile_copy(p, NULL, 0);
+        return *ret ? choose(r, *ret) : budget_error(p->dict->budget, r->err);
+    }
+    if (!label_units_build(p, &r->units, o->warnings))
+        return budget_error(p->dict->budget, r->err);
+    r->p = p;
+    r->total = compute_total(r, p);
+    return 0;
+}
+
+int report_prepare(const struct profile *p, const struct report_options *o, struct profile **ret,
+                   uint32_t *ret_type, struct error *err)
+{
+    struct report r = {.kind = REPORT_TOP, .o = *o, .err = err};
+    CLEANUP(profile_freep) struct profile *copy = NULL;
+
+    int rc = begin(&r, p, &copy);
+    label_units_done(&r.units);
+    if (rc == 0 && !copy && !(copy = profile_copy(p, NULL, 0)))
+        rc = budget_error(p->dict->budget, err);
+    if (rc < 0)
+        return rc;
+    *ret = TAKE_PTR(copy);
+    *ret_type = r.type;
+    return 0;
 }
 
 int report_run(enum report_kind kind, const struct profile *p, const struct report_options *o,
                const char *argument, struct buf *out, struct error *err)
 {
-    struct report r = {.kind = kind,
-                       .o = *o,
-                       .dict = p->dict,
-                       .argument = argument,
-                       .unit = o->unit && *o->unit ? o->unit : "minimum",
-                       .out = out,
-                       .err = err};
+    struct report r = {.kind = kind, .o = *o, .argument = argument, .out = out, .err = err};
     CLEANUP(regex_freep) struct regex *pattern = NULL;
+    CLEANUP(profile_freep) struct profile *copy = NULL;
 
-    if (o->divide_by == 0)
-        return error_set(err, -EINVAL, "divide_by may not be 0");
-    int rc = profile_find_index(p, o->sample_index, &r.type, err);
-    if (rc == 0 && argument)
-        rc = regex_new(bytes_of(argument), &pattern, err);
+    int rc = argument ? regex_new(bytes_of(argument), &pattern, err) : 0;
     if (rc < 0)
         return rc;
-    r.ratio = 1 / o->divide_by;
     r.pattern = pattern;
-    r.sample_unit = dict_cstr(p->dict, p->types[r.type].unit);
     apply_overrides(&r);
-
-    r.units.budget = p->dict->budget;
-    CLEANUP(profile_freep) struct profile *copy = NULL;
-    if (!changes_rows(p, o))
-        rc = run_as_is(&r, p);
-    else if ((copy = profile_copy(p, NULL, 0)))
-        rc = run_on_copy(&r, copy);
-    else
-        rc = budget_error(p->dict->budget, err);
+    rc = begin(&r, p, &copy);
+    if (rc == 0)
+        rc = dispatch(&r);
     label_units_done(&r.units);
     return rc;
 }

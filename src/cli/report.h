@@ -85,3 +85,14 @@ void report_options_init(struct report_options *o);
  */
 int report_run(enum report_kind kind, const struct profile *p, const struct report_options *o,
                const char *argument, struct buf *out, struct error *err);
+
+/*
+ * A copy of p as a report would see it: the options' filters applied, and the column that
+ * sample_index names in *ret_type. For pictures and comparisons. The caller frees *ret. Errors are
+ * those of report_run().
+ */
+int report_prepare(const struct profile *p, const struct report_options *o, struct profile **ret,
+                   uint32_t *ret_type, struct error *err);
+
+/* Appends a field of a CSV row, quoted where it must be. */
+void report_csv_field(struct buf *out, const char *text, bool is_last);

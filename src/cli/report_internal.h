@@ -60,6 +60,3 @@ int report_tags(struct report *r);
 int report_list(struct report *r);
 int report_disasm(struct report *r);
 int report_dot(struct report *r);
-
-/* Appends a field of a CSV row, quoted where it must be. */
-void report_csv_field(struct buf *out, const char *text, bool is_last);

@@ -1,14 +1,13 @@
 #include "cli/shell.h"
 
 #include <ctype.h>
+#include <editline/readline.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <editline/readline.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -222,7 +221,8 @@ static int set_option(struct shell *s, char *word, struct error *err)
     }
     int r = options_set(s->o, word, value, err);
     if (r == -ENOENT)
-        return error_set(err, -EINVAL, "\"%s\" is neither a verb nor an option; try \"help\"", word);
+        return error_set(err, -EINVAL, "\"%s\" is neither a verb nor an option; try \"help\"",
+                         word);
     return r;
 }
 

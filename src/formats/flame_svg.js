@@ -197,11 +197,11 @@
   var input = addSearchBox();
   frames.addEventListener('click', function (e) { var i = frameAt(e); if (i >= 0) { focus = i; zoom(i); } });
   frames.addEventListener('mouseover', function (e) { var i = frameAt(e); if (i >= 0) details.textContent = describe(i); });
-  document.getElementById('reset').addEventListener('click', function () { zoom(0); });
+  document.getElementById('reset').addEventListener('click', function () { focus = 0; zoom(0); });
   document.addEventListener('keydown', function (e) {
     var moves = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
     if (e.key === '/' && document.activeElement !== input) { e.preventDefault(); input.focus(); }
-    else if (e.key === 'Escape') { input.value = ''; search(''); zoom(0); input.blur(); }
+    else if (e.key === 'Escape') { input.value = ''; focus = 0; search(''); zoom(0); input.blur(); }
     else if (document.activeElement === input) return;
     else if (e.key === 'Enter') zoom(focus);
     else if (moves[e.key]) {

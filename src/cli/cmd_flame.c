@@ -1,0 +1,100 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
+#include "cli/load.h"
+#include "formats/flame_svg.h"
+
+/* "a.pb.gz and 2 more": what the picture is of. */
+static void make_title(const struct options *o, struct buf *title)
+{
+    const char *name = o->args[0], *slash = strrchr(name, '/');
+
+    buf_add_str(title, slash && slash[1] ? slash + 1 : name);
+    if (o->n_args > 1)
+        buf_addf(title, " and %zu more", o->n_args - 1);
+}
+
+/* Adds one side's rows to a profile of two columns. */
+static bool add_side(struct profile *to, const struct profile *from, uint32_t type, int side,
+                     double scale)
+{
+    bool ok = profile_reserve(to, from->n_samples);
+
+    for (size_t i = 0; ok && i < from->n_samples; i++) {
+        int64_t values[2] = {0, 0};
+        values[side] = (int64_t)((double)from->values[type][i] * scale);
+        if (scale == 1)
+            values[side] = from->values[type][i];
+        ok = profile_add(to, &(struct sample){.node = from->node[i], .values = values});
+    }
+    return ok;
+}
+
+/* Both sides as two columns over the same stacks: what a flame graph of changes is drawn from. */
+static int join_sides(const struct loaded *l, const struct options *o, struct profile **ret,
+                      struct flame_options *flame, struct error *err)
+{
+    CLEANUP(profile_freep) struct profile *after = NULL;
+    CLEANUP(profile_freep) struct profile *before = NULL;
+    CLEANUP(profile_freep) struct profile *both = profile_new(l->set->dict);
+    uint32_t after_type, before_type;
+
+    int r = report_prepare(l->profile, &o->report, &after, &after_type, err);
+    if (r == 0)
+        r = report_prepare(l->base, &o->report, &before, &before_type, err);
+    if (r < 0)
+        return r;
+    both->time_unix_ns = after->time_unix_ns;
+    flame->type =
+        profile_add_type(both, after->types[after_type].type, after->types[after_type].unit);
+    flame->base_type = (int32_t)profile_add_type(both, dict_cstring(l->set->dict, "base"),
+                                                 before->types[before_type].unit);
+    double before_total = (double)profile_total(before, before_type), scale = 1;
+    if (o->normalize && before_total != 0)
+        scale = (double)profile_total(after, after_type) / before_total;
+    if (!add_side(both, after, after_type, 0, 1) || !add_side(both, before, before_type, 1, scale))
+        return budget_error(both->dict->budget, err);
+    *ret = TAKE_PTR(both);
+    return 0;
+}
+
+static int prepare(struct loaded *l, struct options *o, struct profile **ret,
+                   struct flame_options *flame, struct error *err)
+{
+    int r = load_parts(l, o, o->args, o->n_args, err);
+
+    if (r < 0)
+        return r;
+    if (l->base)
+        return join_sides(l, o, ret, flame, err);
+    return report_prepare(l->profile, &o->report, ret, &flame->type, err);
+}
+
+int cmd_flame(const struct command *self, struct options *o)
+{
+    CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf title = {0};
+    CLEANUP(profile_freep) struct profile *shown = NULL;
+    struct error err = {""};
+    struct flame_options flame = {
+        .base_type = -1,
+        .invert = o->invert,
+        .frames = {.granularity = o->report.granularity,
+                   .no_inlines = o->report.noinlines,
+                   .trim_path = o->report.trim_path,
+                   .name_unknown = true},
+    };
+
+    if (o->n_args == 0)
+        return command_usage(self, "flame needs a profile");
+    make_title(o, &title);
+    flame.title = o->title ? o->title : buf_cstr(&title);
+    int r = prepare(&l, o, &shown, &flame, &err);
+    if (r == 0)
+        r = flame_svg(shown, &flame, &out, &err);
+    return r < 0 ? command_fail(r, &err) : command_write(o, buf_bytes(&out), false);
+}
