@@ -76,7 +76,8 @@ static size_t stable_length(struct bytes class)
 
 static void add_text(struct jfr_chunk *c, struct bytes s)
 {
-    vec_append(c->file->budget, &c->scratch, s.data, s.len);
+    if (s.len > 0)
+        vec_append(c->file->budget, &c->scratch, s.data, s.len);
 }
 
 static uint32_t take_scratch(struct jfr_chunk *c)
