@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <libelf.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -72,13 +73,28 @@ static uint64_t debug_bytes(struct elf_file *f, uint64_t *ret_info)
     return *ret_info > 0 ? total : 0;
 }
 
+/* 1 when there is a plain file of this name, 0 when there is none, -1 when it is something else. */
+static int plain_file(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static int plain_file(const char *fmt, ...)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    va_list args;
+
+    va_start(args, fmt);
+    int n = vsnprintf(path, sizeof(path), fmt, args);
+    va_end(args);
+    if (n < 0 || n >= PATH_MAX || stat(path, &st) < 0)
+        return 0;
+    return S_ISREG(st.st_mode) ? 1 : -1;
+}
+
 /* libdw opens the file that a dwz link names; it must not be a pipe or device. */
 static bool alternate_is_plain(struct elf_file *f)
 {
     const struct elf_section *s = elf_find_section(f, ".gnu_debugaltlink");
     struct bytes link;
-    struct stat st;
-    char path[PATH_MAX];
 
     if (!s)
         return true;
@@ -87,8 +103,7 @@ static bool alternate_is_plain(struct elf_file *f)
     const char *name = (const char *)link.data;
     const char *slash = strrchr(f->path, '/');
     int dir = slash && name[0] != '/' ? (int)(slash - f->path + 1) : 0;
-    int n = snprintf(path, sizeof(path), "%.*s%s", dir, f->path, name);
-    return n > 0 && n < PATH_MAX && (stat(path, &st) < 0 || S_ISREG(st.st_mode));
+    return plain_file("%.*s%s", dir, f->path, name) >= 0;
 }
 
 static bool has_code_at_zero(const struct elf_file *f)
@@ -410,34 +425,24 @@ static void found_place(struct walk *w, Dwarf_Die *unit, struct lookup *l)
         l->innermost->column = (uint32_t)column;
 }
 
-/* libdw opens the .dwo file that a skeleton names: only when it is a plain file. */
+/*
+ * libdw opens the .dwo file that a skeleton names, or (from 0.191 on) the .dwp file beside the
+ * binary. It may, when one is there and none is a pipe or device.
+ */
 static bool split_is_plain(struct dwarf_info *d, Dwarf_Die *unit)
 {
     const char *name = text_of(unit, DW_AT_dwo_name), *dir = text_of(unit, DW_AT_comp_dir);
-    const char *slash = strrchr(d->file->path, '/');
-    char path[PATH_MAX];
-    struct stat st;
-    bool found = false;
+    const char *path = d->file->path, *slash = strrchr(path, '/');
 
     if (!name)
         name = text_of(unit, DW_AT_GNU_dwo_name);
     if (!name || d->file->fd < 0)
         return false;
-    int n = snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - d->file->path + 1) : 0,
-                     d->file->path, name);
-    if (n > 0 && n < PATH_MAX && stat(path, &st) == 0) {
-        if (!S_ISREG(st.st_mode))
-            return false;
-        found = true;
-    }
-    n = snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' || !dir ? "" : dir,
-                 name[0] == '/' || !dir ? "" : "/", name);
-    if (n > 0 && n < PATH_MAX && stat(path, &st) == 0) {
-        if (!S_ISREG(st.st_mode))
-            return false;
-        found = true;
-    }
-    return found;
+    int beside = plain_file("%.*s%s", slash ? (int)(slash - path + 1) : 0, path, name);
+    int built =
+        name[0] == '/' ? plain_file("%s", name) : plain_file("%s/%s", dir ? dir : ".", name);
+    int package = plain_file("%s.dwp", path);
+    return beside >= 0 && built >= 0 && package >= 0 && beside + built + package > 0;
 }
 
 /* The DIE whose tree holds the functions: the unit's own, or that of its .dwo file. */

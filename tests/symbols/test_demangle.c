@@ -36,8 +36,7 @@ static void shortens_cpp_names_as_pprof_does(struct test *t)
         {"_ZNK3geo2Sq4areaEv", "geo::Sq::area", "geo::Sq::area", "geo::Sq::area() const"},
         {"_ZZ3foociENKUlvE_clEv", "foo::{lambda()#1}::operator()", "foo::{lambda()#1}::operator()",
          "foo(char, int)::{lambda()#1}::operator()() const"},
-        {"_ZlsRSoi", "operator<<", "operator<<",
-         "operator<<(std::ostream&, int)"},
+        {"_ZlsRSoi", "operator<<", "operator<<", "operator<<(std::ostream&, int)"},
         {"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc", "std::operator<<",
          "std::operator<< <std::char_traits<char> >",
          "std::basic_ostream<char, std::char_traits<char> >& std::operator<< "
