@@ -95,16 +95,64 @@ static bool add_mappings(struct profile *out, struct profile *const *in, size_t 
     return ok;
 }
 
-/* What the rows are measured in and over. */
+static bool same_type(struct value_type a, struct value_type b)
+{
+    return a.type == b.type && a.unit == b.unit;
+}
+
+/* What the rows are measured in, and since when. */
 static void add_window(struct profile *out, const struct profile *p)
 {
     if (out->time_unix_ns == 0 || (p->time_unix_ns != 0 && p->time_unix_ns < out->time_unix_ns))
         out->time_unix_ns = p->time_unix_ns;
-    out->duration_ns = (int64_t)((uint64_t)out->duration_ns + (uint64_t)p->duration_ns);
     if (out->period_type.type == 0 && out->period_type.unit == 0)
         out->period_type = p->period_type;
-    if (out->period == 0 || out->period < p->period)
+    if (same_type(out->period_type, p->period_type) &&
+        (out->period == 0 || out->period < p->period))
         out->period = p->period;
+}
+
+/* Profiles that measure the same: one of them, and how long they took together. */
+struct kind {
+    const struct profile *of;
+    uint64_t duration_ns;
+};
+
+#define KINDS_MAX 32
+
+static bool same_kind(const struct profile *a, const struct profile *b)
+{
+    bool same = a->n_types == b->n_types && same_type(a->period_type, b->period_type);
+
+    for (uint32_t t = 0; same && t < a->n_types; t++)
+        same = same_type(a->types[t], b->types[t]);
+    return same;
+}
+
+/*
+ * Durations of profiles that measure the same add up, as pprof has it. Profiles that measure
+ * different things (CPU, allocations, locks... of one recording) cover the same time side by side:
+ * the longest counts.
+ */
+static void add_durations(struct profile *out, struct profile *const *in, size_t n)
+{
+    struct kind kinds[KINDS_MAX];
+    size_t n_kinds = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < n_kinds && !same_kind(kinds[k].of, in[i]))
+            k++;
+        if (k == n_kinds && n_kinds < KINDS_MAX)
+            kinds[n_kinds++] = (struct kind){.of = in[i]};
+        if (k == KINDS_MAX)
+            k--;
+        kinds[k].duration_ns += (uint64_t)in[i]->duration_ns;
+    }
+    for (size_t k = 0; k < n_kinds; k++) {
+        if (k == 0 || (int64_t)kinds[k].duration_ns > out->duration_ns)
+            out->duration_ns = (int64_t)kinds[k].duration_ns;
+    }
 }
 
 /* What stands around a profile: the first that is known, or what all agree on. */
@@ -151,6 +199,7 @@ bool merge_headers(struct profile *out, struct profile *const *in, size_t n)
         add_window(out, in[i]);
         add_context(out, in[i]);
     }
+    add_durations(out, in, n);
     return add_comments(out, in, n) && add_mappings(out, in, n) &&
            !budget_failed(out->dict->budget);
 }

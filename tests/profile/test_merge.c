@@ -199,6 +199,36 @@ static uint32_t address_stack(struct dict *d, uint32_t mapping, uint64_t address
     return dict_node(d, 0, l);
 }
 
+static void what_is_measured_side_by_side_takes_no_longer(struct test *t)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct dict *d = f.set->dict;
+    struct value_type mutex = {dict_cstring(d, "mutex"), dict_cstring(d, "count")};
+    for (int file = 0; file < 2; file++) {
+        struct profile *cpu = cpu_profile(&f), *locks = cpu_profile(&f);
+        cpu->duration_ns = locks->duration_ns = 10;
+        cpu->period = 5;
+        cpu->period_type = cpu->types[0];
+        locks->period = 7;
+        locks->period_type = mutex; /* the same values, of another thing */
+        profile_add_value(cpu, 0, 1);
+    }
+    for (int kind = 0; kind < 40; kind++) {
+        char name[16];
+        struct profile *p = profile_set_add(f.set);
+        snprintf(name, sizeof(name), "kind %d", kind);
+        profile_add_ctype(p, name, "count");
+        p->duration_ns = 1;
+    }
+    struct profile *m = merge(&f, false);
+    CHECK_INT(t, m->duration_ns, 20);
+    CHECK_INT(t, m->period, 5);
+    CHECK_INT(t, m->period_type.type, m->types[0].type);
+    profile_free(m);
+    fixture_done(&f);
+}
+
 static void one_binary_at_two_addresses_becomes_one(struct test *t)
 {
     struct fixture f;
@@ -337,6 +367,7 @@ static const struct test_case cases[] = {
     TEST(types_are_united_and_the_finer_unit_wins),
     TEST(values_too_large_for_the_finer_unit_stop_at_the_end_of_the_range),
     TEST(headers_combine_as_pprof_does),
+    TEST(what_is_measured_side_by_side_takes_no_longer),
     TEST(one_binary_at_two_addresses_becomes_one),
     TEST(resource_attributes_that_differ_reach_the_samples),
     TEST(totals_reach_from_leaf_to_root),
