@@ -20,3 +20,8 @@ extern const struct format format_firefox;
 extern const struct format format_stackprof;
 extern const struct format format_callgrind;
 extern const struct format format_svg;
+extern const struct format format_dhat;
+extern const struct format format_ghc_prof;
+extern const struct format format_massif;
+extern const struct format format_pmcstat;
+extern const struct format format_instruments;
