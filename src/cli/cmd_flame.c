@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/flame.h"
 #include "cli/load.h"
 #include "formats/flame_svg.h"
 
@@ -61,16 +62,23 @@ static int join_sides(const struct loaded *l, const struct options *o, struct pr
     return 0;
 }
 
-static int prepare(struct loaded *l, struct options *o, struct profile **ret,
-                   struct flame_options *flame, struct error *err)
+int flame_draw(const struct loaded *l, const struct options *o, const char *title, struct buf *out,
+               struct error *err)
 {
-    int r = load_parts(l, o, o->args, o->n_args, err);
+    CLEANUP(profile_freep) struct profile *shown = NULL;
+    struct flame_options flame = {
+        .base_type = -1,
+        .invert = o->invert,
+        .title = title,
+        .frames = {.granularity = o->report.granularity,
+                   .no_inlines = o->report.noinlines,
+                   .trim_path = o->report.trim_path,
+                   .name_unknown = true},
+    };
+    int r = l->base ? join_sides(l, o, &shown, &flame, err)
+                    : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
 
-    if (r < 0)
-        return r;
-    if (l->base)
-        return join_sides(l, o, ret, flame, err);
-    return report_prepare(l->profile, &o->report, ret, &flame->type, err);
+    return r < 0 ? r : flame_svg(shown, &flame, out, err);
 }
 
 int cmd_flame(const struct command *self, struct options *o)
@@ -78,23 +86,13 @@ int cmd_flame(const struct command *self, struct options *o)
     CLEANUP(load_done) struct loaded l = {0};
     CLEANUP(buf_done) struct buf out = {0};
     CLEANUP(buf_done) struct buf title = {0};
-    CLEANUP(profile_freep) struct profile *shown = NULL;
     struct error err = {""};
-    struct flame_options flame = {
-        .base_type = -1,
-        .invert = o->invert,
-        .frames = {.granularity = o->report.granularity,
-                   .no_inlines = o->report.noinlines,
-                   .trim_path = o->report.trim_path,
-                   .name_unknown = true},
-    };
 
     if (o->n_args == 0)
         return command_usage(self, "flame needs a profile");
     make_title(o, &title);
-    flame.title = o->title ? o->title : buf_cstr(&title);
-    int r = prepare(&l, o, &shown, &flame, &err);
+    int r = load_parts(&l, o, o->args, o->n_args, &err);
     if (r == 0)
-        r = flame_svg(shown, &flame, &out, &err);
+        r = flame_draw(&l, o, o->title ? o->title : buf_cstr(&title), &out, &err);
     return r < 0 ? command_fail(r, &err) : command_write(o, buf_bytes(&out), false);
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "cli/browser.h"
 #include "cli/command.h"
+#include "cli/flame.h"
 
 #define WORDS_MAX 64
 
@@ -44,14 +45,14 @@ static const struct {
     {"comments", REPORT_COMMENTS, false, "comments in the profile"},
     {"dot", REPORT_DOT, false, "the call graph for Graphviz"},
     {"web", REPORT_DOT, false, "the call graph in a browser"},
+    {"flame", REPORT_DOT, false, "a flame graph in a browser, or >file.svg"},
 };
 
 /* Other words the prompt knows; for completion and help. */
 static const char *const extra_words[] = {"help", "options", "quit", "exit"};
 
-static void help(const struct shell *s)
+static void help(void)
 {
-    (void)s;
     puts("verbs (with [n] entries, [regex] to focus, [-regex] to ignore, [>file]):");
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         printf("  %-10s %s\n", verbs[i].name, verbs[i].help);
@@ -159,17 +160,17 @@ static int parse_words(struct shell *s, int verb, char **words, size_t n, struct
     return 0;
 }
 
-static int show(struct shell *s, int verb, const struct request *q, struct bytes content,
-                struct error *err)
+static int show(int verb, const struct request *q, struct bytes content, struct error *err)
 {
     struct options to = {.output = q->file};
 
+    if (strcmp(verbs[verb].name, "flame") == 0 && !q->file)
+        return browser_show(content, ".svg", err);
     if (strcmp(verbs[verb].name, "web") == 0) {
         CLEANUP(buf_done) struct buf svg = {0};
         int r = browser_draw_dot(content, &svg, err);
         return r < 0 ? r : browser_show(buf_bytes(&svg), ".svg", err);
     }
-    (void)s;
     return command_write(&to, content, false) == VESTA_EXIT_OK
                ? 0
                : error_set(err, -EIO, "nothing was written");
@@ -189,9 +190,15 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     int r = parse_words(s, verb, words, n, &q, err);
     if (r < 0)
         return r;
-    r = report_run(verbs[verb].kind, s->l->profile, &q.options, q.regex, &out, err);
+    if (strcmp(verbs[verb].name, "flame") == 0) {
+        struct options o = *s->o;
+        o.report = q.options;
+        r = flame_draw(s->l, &o, "Flame graph", &out, err);
+    } else {
+        r = report_run(verbs[verb].kind, s->l->profile, &q.options, q.regex, &out, err);
+    }
     fwrite(warnings.data, 1, warnings.len, stderr);
-    return r < 0 ? r : show(s, verb, &q, buf_bytes(&out), err);
+    return r < 0 ? r : show(verb, &q, buf_bytes(&out), err);
 }
 
 /* The sample type of this name becomes the one shown. */
@@ -240,7 +247,7 @@ static int run_line(struct shell *s, char *line, struct error *err)
         return 0;
     }
     if (strcmp(words[0], "help") == 0 || strcmp(words[0], "?") == 0) {
-        help(s);
+        help();
         return 0;
     }
     if (strcmp(words[0], "options") == 0 || strcmp(words[0], "o") == 0) {

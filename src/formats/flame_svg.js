@@ -178,11 +178,12 @@
     var box = document.getElementById('searchbox');
     if (box) {
       box.setAttribute('x', narrow ? 10 : width - 270);
-      box.setAttribute('y', narrow ? 42 : 6);
+      box.setAttribute('y', narrow ? 45 : 6);
       box.setAttribute('width', narrow ? width - 20 : 260);
     }
     details.style.display = narrow ? 'none' : '';
     matched.setAttribute('x', width - 10);
+    matched.setAttribute('y', narrow ? 24 : 62);
   }
 
   function nearest(i, dx, dy) {

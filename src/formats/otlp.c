@@ -241,4 +241,5 @@ const struct format format_otlp = {
     .decode = otlp_decode,
     .encode = otlp_encode,
     .holds_many = true,
+    .is_binary = true,
 };

@@ -936,4 +936,5 @@ const struct format format_pprof = {
     .sniff = pprof_sniff,
     .decode = pprof_decode,
     .encode = pprof_encode,
+    .is_binary = true,
 };

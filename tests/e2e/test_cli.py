@@ -1,0 +1,209 @@
+"""The command line itself: verbs, options, exit codes, errors, outputs."""
+
+import csv
+import gzip
+import io
+import json
+import os
+
+import pytest
+
+STACKS = b"""main;serve;parse 30
+main;serve;render;json 50
+main;serve;render;sort 10
+main;idle 10
+"""
+
+
+@pytest.fixture
+def profile(tmp_path):
+    path = tmp_path / "p.collapsed"
+    path.write_bytes(STACKS)
+    return path
+
+
+def rows(result):
+    """{name: (flat, cum)} of a top table."""
+    found = {}
+    for line in result.text.splitlines():
+        cells = line.split(None, 5)
+        if len(cells) == 6 and cells[1].endswith("%"):
+            found[cells[5]] = (cells[0], cells[3])
+    return found
+
+
+def test_top_counts_flat_and_cum(vesta, profile):
+    found = rows(vesta("top", profile, check=0))
+    assert found["json"] == ("50", "50")
+    assert found["serve"] == ("0", "90")
+    assert list(found)[0] == "json"
+
+
+def test_one_dash_or_two_and_values_either_way(vesta, profile):
+    want = vesta("top", "-focus=render", "-cum", profile, check=0).text
+    for args in (["--focus", "render", "--cum"], ["-focus", "render", "--cum=true"],
+                 ["--focus=render", "-cum"]):
+        assert vesta("top", *args, profile, check=0).text == want
+
+
+def test_pprof_style_verbs_work(vesta, profile):
+    assert vesta("-top", profile, check=0).text == vesta("top", profile, check=0).text
+
+
+def test_a_leading_number_limits_entries(vesta, profile):
+    assert len(rows(vesta("top", "2", profile, check=0))) == 2
+
+
+def test_several_sources_are_merged(vesta, profile):
+    assert rows(vesta("top", profile, profile, check=0))["json"] == ("100", "100")
+
+
+def test_standard_input_and_gzip_are_read(vesta):
+    assert rows(vesta("top", "-", stdin=gzip.compress(STACKS), check=0))["json"] == ("50", "50")
+
+
+def test_json_and_csv_hold_the_same_numbers(vesta, profile):
+    table = vesta("top", "--json", profile, check=0).json
+    text = vesta("top", "--csv", profile, check=0).text
+    by_csv = list(csv.DictReader(io.StringIO(text)))
+    assert {row["name"]: row["flat"] for row in by_csv}["json"] == "50"
+    assert json.dumps(table).count('"json"') == 1
+
+
+@pytest.mark.parametrize("args, code, text", [
+    ([], 2, "usage: vesta"),
+    (["nonsense"], 2, 'there is no command or file "nonsense"'),
+    (["top"], 2, "top needs a profile"),
+    (["top", "-focsu=x", "p"], 2, 'there is no option "-focsu"; did you mean "-focus"?'),
+    (["top", "-focus"], 2, "-focus needs a value"),
+    (["top", "-nodecount=many", "p"], 2, '"many" is not a value that nodecount can have'),
+    (["top", "--json", "--csv", "p"], 2, "exclude each other"),
+    (["top", "/does/not/exist"], 1, 'could not open "/does/not/exist": No such file'),
+    (["top", "/"], 1, '"/" is a directory, not a profile'),
+    (["peek", "x"], 2, "peek needs a regular expression and a profile"),
+    (["convert", "x", "-o", "y.unknown"], 2, "does not say which format to write"),
+    (["info", "--input-format=nope", "x"], 2, 'no format "nope" can be read'),
+    (["help", "nope"], 2, 'there is no command "nope"'),
+])
+def test_errors_say_what_is_wrong_and_the_code_says_whose_fault(vesta, args, code, text):
+    result = vesta(*args)
+    assert result.code == code
+    assert text in result.err.decode()
+    assert result.out == b""
+
+
+def test_bad_input_is_one_line_on_stderr(vesta, tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"\x00\x01\x02 not a profile")
+    result = vesta("top", bad)
+    assert result.code == 1
+    assert len(result.err.decode().splitlines()) == 1
+    assert str(bad) in result.err.decode()
+
+
+def test_a_bad_regex_names_the_place(vesta, profile):
+    result = vesta("top", "-focus=a(b", profile)
+    assert result.code == 2
+    assert 'bad regular expression "a(b"' in result.err.decode()
+
+
+def test_the_memory_limit_stops_a_bomb_and_names_itself(vesta, tmp_path):
+    bomb = tmp_path / "bomb.gz"
+    with gzip.open(bomb, "wb") as f:
+        for _ in range(200):
+            f.write(b"\0" * (1 << 20))
+    result = vesta("top", "--max-memory=64MiB", bomb)
+    assert result.code == 1
+
+
+def test_the_memory_limit_holds_for_real_content(vesta, tmp_path):
+    big = tmp_path / "big.collapsed"
+    with open(big, "w") as f:
+        for i in range(200000):
+            f.write(f"main;f{i};g{i * 7} 1\n")
+    result = vesta("top", "--max-memory=8MiB", big)
+    assert result.code == 1
+    assert "memory limit of 8.0 MiB reached" in result.err.decode()
+    assert vesta("top", big).code == 0
+
+
+def test_convert_says_what_is_lost(vesta, tmp_path):
+    source = tmp_path / "a.pb.gz"
+    vesta("convert", "-", "-o", source, stdin=STACKS, check=0)
+    result = vesta("convert", source, tmp_path / "b.speedscope.json", check=0)
+    assert json.loads((tmp_path / "b.speedscope.json").read_text())["profiles"]
+    result = vesta("convert", source, "--to=collapsed", check=0)
+    assert sorted(result.out.splitlines()) == sorted(STACKS.splitlines())
+
+
+def test_binary_output_is_not_put_on_a_terminal(vesta, profile):
+    pty = pytest.importorskip("pty")
+    import subprocess
+    import conftest
+    master, slave = pty.openpty()
+    done = subprocess.run([str(conftest.BUILD / "vesta"), "merge", str(profile)], stdout=slave,
+                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    os.close(slave)
+    os.close(master)
+    assert done.returncode == 2
+    assert b"binary data" in done.stderr
+
+
+def test_diff_shows_changes_and_fails_on_rules(vesta, tmp_path, profile):
+    after = tmp_path / "after.collapsed"
+    after.write_bytes(STACKS.replace(b"json 50", b"json 80").replace(b"idle 10", b"idle 5"))
+    result = vesta("diff", profile, after, check=0)
+    assert "+30" in result.text and "json" in result.text
+    assert vesta("diff", profile, after, "--fail-if", "total>+50%").code == 0
+    result = vesta("diff", profile, after, "--fail-if", "total>+5%, flat(json)>10, flat(idle)<-4")
+    assert result.code == 4
+    assert result.err.decode().count("breached:") == 3
+    assert vesta("diff", profile, after, "--fail-if", "flat(json)>+70%").code == 0
+    assert vesta("diff", profile, after, "--fail-if", "nonsense").code == 2
+    assert vesta("diff", profile).code == 2
+
+
+def test_diff_as_json(vesta, tmp_path, profile):
+    after = tmp_path / "after.collapsed"
+    after.write_bytes(STACKS.replace(b"json 50", b"json 150"))
+    answer = vesta("diff", "--json", profile, after, check=0).json
+    assert (answer["total_before"], answer["total_after"]) == (100, 200)
+    first = answer["functions"][0]
+    assert (first["name"], first["flat_before"], first["flat_after"]) == ("json", 50, 150)
+    normalized = vesta("diff", "--json", "-normalize", profile, after, check=0).json
+    assert normalized["total_before"] == 200
+
+
+def test_help_is_there_for_every_verb(vesta):
+    text = vesta("help", check=0).text
+    for line in text.split("commands:")[1].splitlines():
+        word = line.split()[0] if line.startswith("  ") and line.split() else None
+        if word and word != "help":
+            assert f"usage: vesta {word}" in vesta(word, "--help", check=0).text
+            assert vesta("help", word, check=0).text == vesta(word, "--help", check=0).text
+    assert "pprof" in vesta("help", "formats", check=0).text
+    assert vesta("--version", check=0).text.startswith("vesta ")
+
+
+def test_output_goes_to_a_file(vesta, tmp_path, profile):
+    out = tmp_path / "top.txt"
+    assert vesta("top", profile, "-o", out, check=0).out == b""
+    assert "json" in out.read_text()
+    assert vesta("top", profile, "-o", tmp_path / "no" / "such").code == 1
+
+
+def test_a_full_disk_is_an_error(vesta, profile):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    result = vesta("top", profile, "-o", "/dev/full")
+    assert result.code == 1
+    assert "No space left" in result.err.decode()
+
+
+def test_the_example_of_the_readme_is_true(vesta):
+    import conftest
+    readme = (conftest.ROOT / "README.md").read_text()
+    start = readme.index("$ build/vesta top 8 examples/shop.pb.gz\n")
+    block = readme[start:readme.index("```", start)].splitlines()[1:]
+    got = vesta("top", "8", conftest.ROOT / "examples" / "shop.pb.gz", env={"TZ": "UTC"}, check=0)
+    assert [line.rstrip() for line in got.text.splitlines()] == [line.rstrip() for line in block]
