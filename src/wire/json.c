@@ -81,27 +81,42 @@ static void stop(struct json_reader *r, int result)
     r->depth = 0;
 }
 
-void json_fail(struct json_reader *r, const char *fmt, ...)
+static void fail_budget(struct json_reader *r)
+{
+    budget_error(r->budget, &r->failure);
+    stop(r, -ENOBUFS);
+}
+
+/* Once the budget is spent, tables have holes: what looks wrong then is no fault of the document.
+ */
+static __attribute__((format(printf, 3, 0))) void fail_with(struct json_reader *r, uint64_t offset,
+                                                            const char *fmt, va_list ap)
 {
     if (r->result < 0)
         return;
+    if (budget_failed(r->budget)) {
+        fail_budget(r);
+        return;
+    }
+    vsnprintf(r->failure.text, sizeof(r->failure.text), fmt, ap);
+    stop(r, -EBADMSG);
+    r->failed_at = offset;
+}
+
+void json_fail(struct json_reader *r, const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(r->failure.text, sizeof(r->failure.text), fmt, ap);
+    fail_with(r, json_offset(r), fmt, ap);
     va_end(ap);
-    stop(r, -EBADMSG);
 }
 
 void json_fail_at(struct json_reader *r, uint64_t offset, const char *fmt, ...)
 {
-    if (r->result < 0)
-        return;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(r->failure.text, sizeof(r->failure.text), fmt, ap);
+    fail_with(r, offset, fmt, ap);
     va_end(ap);
-    stop(r, -EBADMSG);
-    r->failed_at = offset;
 }
 
 static void fail_at(struct json_reader *r, const uint8_t *at, const char *why)
@@ -109,12 +124,6 @@ static void fail_at(struct json_reader *r, const uint8_t *at, const char *why)
     if (r->result == 0)
         r->pos = at;
     json_fail(r, "%s", why);
-}
-
-static void fail_budget(struct json_reader *r)
-{
-    budget_error(r->budget, &r->failure);
-    stop(r, -ENOBUFS);
 }
 
 static bool grow(struct json_reader *r, size_t cap)
