@@ -26,10 +26,13 @@ enum otlp_dictionary_field {
     DICTIONARY_STRINGS = 5,
     DICTIONARY_ATTRIBUTES = 6,
     DICTIONARY_STACKS = 7,
-    DICTIONARY_KEY_VALUES = 8, /* 1.7: attributes without units... */
-    DICTIONARY_UNITS = 9,      /* ...and the units of their keys */
+    DICTIONARY_KEY_VALUES = 8, /* 1.7: attributes with their keys written out... */
+    DICTIONARY_UNITS = 9,      /* ...and the units of keys */
     OTLP_TABLES = 10,
 };
+
+/* 1.7 in JSON: the key of an attribute, in the message that later has its index in field 1. */
+#define ATTRIBUTE_INLINE_KEY 4
 
 enum otlp_profile_field {
     PROFILE_SAMPLE_TYPE = 1,
@@ -89,6 +92,7 @@ struct otlp_layout {
     uint8_t sample[OTLP_FIELD_MAX + 1];
     uint8_t location[OTLP_FIELD_MAX + 1];
     uint8_t mapping[OTLP_FIELD_MAX + 1];
+    bool is_own;       /* our own numbers: no sender's */
     bool zero_is_real; /* to 1.7: index 0 is an element like any other */
 };
 
@@ -242,5 +246,9 @@ int otlp_decode_message(struct bytes message, const struct otlp_source *source,
 int otlp_encode(const struct profile_set *set, struct buf *out, struct buf *losses,
                 struct error *err);
 
-/* otlp_json.c */
+/* The same as JSON: otlp_json_write.c. */
+int otlp_encode_json(const struct profile_set *set, struct buf *out, struct buf *losses,
+                     struct error *err);
+
+/* otlp_json.c: one or more documents. */
 int otlp_decode_json(struct input *in, struct profile_set *out, struct error *err);

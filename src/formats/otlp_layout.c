@@ -110,6 +110,7 @@ const struct otlp_layout otlp_layout_1_7 = {
 
 const struct otlp_layout otlp_layout_own = {
     .name = "JSON",
+    .is_own = true,
     .dictionary = EVERY_FIELD,
     .profile = EVERY_FIELD,
     .sample = EVERY_FIELD,
@@ -119,6 +120,7 @@ const struct otlp_layout otlp_layout_own = {
 
 const struct otlp_layout otlp_layout_own_1_7 = {
     .name = "JSON of 1.7",
+    .is_own = true,
     .dictionary = EVERY_FIELD,
     .profile = EVERY_FIELD,
     .sample = EVERY_FIELD,

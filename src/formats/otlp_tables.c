@@ -95,40 +95,6 @@ static void read_strings(struct otlp *o)
         o->strings.data[o->strings.len++] = dict_string(o->dict, s);
 }
 
-static bool reserve_attributes(struct otlp *o, const struct elements *e)
-{
-    return reserve(o, &o->attributes, e) && vec_reserve(o->budget, &o->roles, e->table->n);
-}
-
-static void add_attribute(struct otlp *o, uint32_t id)
-{
-    o->attributes.data[o->attributes.len++] = id;
-    o->roles.data[o->roles.len++] = (uint8_t)otlp_role_of(o, id);
-}
-
-static void read_attributes(struct otlp *o)
-{
-    struct elements e = elements(o, DICTIONARY_ATTRIBUTES);
-    struct bytes m;
-
-    if (!reserve_attributes(o, &e))
-        return;
-    while (next_element(&e, &m)) {
-        struct pb_reader r = pb_reader(m);
-        struct bytes value = BYTES("");
-        uint32_t key = 0, unit = 0;
-        while (otlp_next(o, &r)) {
-            if (r.field == 1)
-                key = string_at(o, &r);
-            else if (r.field == 2)
-                value = pb_bytes(&r);
-            else if (r.field == 3)
-                unit = string_at(o, &r);
-        }
-        add_attribute(o, otlp_attribute(o, key, unit, value));
-    }
-}
-
 /* 1.7: units belong to keys. Fills in a unit for every string that is such a key. */
 static void read_units(struct otlp *o, otlp_ids *unit_of)
 {
@@ -150,20 +116,45 @@ static void read_units(struct otlp *o, otlp_ids *unit_of)
     }
 }
 
-static void read_key_values(struct otlp *o)
+static uint32_t read_attribute(struct otlp *o, struct bytes message)
 {
-    struct elements e = elements(o, DICTIONARY_KEY_VALUES);
+    struct pb_reader r = pb_reader(message);
+    struct bytes value = BYTES("");
+    uint32_t key = 0, unit = 0;
+
+    while (otlp_next(o, &r)) {
+        if (r.field == 1)
+            key = string_at(o, &r);
+        else if (r.field == 2)
+            value = pb_bytes(&r);
+        else if (r.field == 3)
+            unit = string_at(o, &r);
+        else if (r.field == ATTRIBUTE_INLINE_KEY && o->layout->is_own)
+            key = dict_string(o->dict, pb_bytes(&r));
+    }
+    return otlp_attribute(o, key, unit, value);
+}
+
+static void read_attributes(struct otlp *o)
+{
+    struct elements pairs = elements(o, DICTIONARY_KEY_VALUES);
+    bool is_pairs = pairs.table->n > 0;
+    struct elements e = is_pairs ? pairs : elements(o, DICTIONARY_ATTRIBUTES);
     struct bytes m;
     otlp_ids unit_of = {0};
 
-    if (e.table->n == 0 || !reserve_attributes(o, &e))
+    if (!reserve(o, &o->attributes, &e) || !vec_reserve(o->budget, &o->roles, e.table->n))
         return;
     read_units(o, &unit_of);
     while (next_element(&e, &m)) {
-        struct attribute a = o->dict->attributes.data[otlp_key_value(o, m)];
-        if (a.key < unit_of.len)
+        uint32_t id = is_pairs ? otlp_key_value(o, m) : read_attribute(o, m);
+        struct attribute a = o->dict->attributes.data[id];
+        if (a.key < unit_of.len && unit_of.data[a.key] != 0) {
             a.unit = unit_of.data[a.key];
-        add_attribute(o, dict_attribute(o->dict, a));
+            id = dict_attribute(o->dict, a);
+        }
+        o->attributes.data[o->attributes.len++] = id;
+        o->roles.data[o->roles.len++] = (uint8_t)otlp_role_of(o, id);
     }
     vec_done(o->budget, &unit_of);
 }
@@ -490,7 +481,6 @@ void otlp_read_tables(struct otlp *o)
     read_strings(o);
     check_zero(o, &o->strings, "string");
     read_attributes(o);
-    read_key_values(o);
     check_zero(o, &o->attributes, "attribute");
     read_links(o);
     check_zero(o, &o->links, "link");
