@@ -371,8 +371,8 @@ static void write_losses(const struct otlp_writer *w, struct buf *losses)
         [OTLP_LOSS_UNUSED_MAPPING] = "mappings that no location refers to were left out",
         [OTLP_LOSS_UNIT] = "units of resource and scope attributes were left out",
         [OTLP_LOSS_SAME_KEY] =
-            "of attributes with the same key but another unit, or of a kind that is neither text "
-            "nor a whole number, only the first was kept",
+            ("of attributes with the same key but another unit, or of a kind that is neither text "
+             "nor a whole number, only the first was kept"),
         [OTLP_LOSS_CUMULATIVE] = "the mark that values count since the start of the process",
         [OTLP_LOSS_WINDOW] = "the time and duration were widened to hold the times of all samples",
     };

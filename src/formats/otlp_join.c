@@ -54,10 +54,7 @@ static bool same_header(const struct profile *a, const struct profile *b)
            a->period == b->period && a->period_type.type == b->period_type.type &&
            a->period_type.unit == b->period_type.unit && a->drop_frames == b->drop_frames &&
            a->keep_frames == b->keep_frames && a->doc_url == b->doc_url &&
-           a->profile_attrs == b->profile_attrs && a->dropped_attributes == b->dropped_attributes &&
-           a->original_format == b->original_format && a->original_payload == b->original_payload &&
-           a->is_cumulative == b->is_cumulative &&
-           memcmp(a->profile_id, b->profile_id, sizeof(a->profile_id)) == 0 &&
+           a->profile_attrs == b->profile_attrs && a->is_cumulative == b->is_cumulative &&
            a->comments.len == b->comments.len &&
            same_column(a->comments.data, b->comments.data, a->comments.len,
                        sizeof(*a->comments.data));

@@ -216,3 +216,256 @@ static inline void put_times(struct buf *b, uint32_t field, size_t n, const uint
 #define TIMES(b, field, ...)                                                                       \
     put_times((b), (field), sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t),                  \
               (uint64_t[]){__VA_ARGS__})
+
+/*
+ * The example, hand-encoded in the numbers of each release: two samples of the stack work <- main
+ * (work was inlined into nothing, main is called at a.c:10), with labels, a link and times.
+ */
+static const char *const example_strings[] = {EXAMPLE_STRINGS(EXAMPLE_TEXT)};
+static const uint8_t trace_id[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+static const uint8_t span_id[8] = {1, 1, 1, 1, 2, 2, 2, 2};
+
+enum { V7 = 7, V8, V9, V10 };
+
+static inline void put_string_value(struct buf *b, uint32_t field, const char *text)
+{
+    size_t at = pb_begin(b, field);
+    pb_put_bytes(b, 1, bytes_of(text));
+    pb_end(b, at);
+}
+
+static inline void put_key_text(struct buf *b, int layout, uint32_t key)
+{
+    if (layout == V7)
+        pb_put_bytes(b, 1, bytes_of(example_strings[key]));
+    else
+        pb_put_u64(b, 1, key);
+}
+
+static inline void put_text_attribute(struct buf *b, int layout, uint32_t key, const char *text)
+{
+    size_t at = pb_begin(b, 6);
+    put_key_text(b, layout, key);
+    put_string_value(b, 2, text);
+    pb_end(b, at);
+}
+
+/* In 1.7 no table but that of strings has an empty first element: indices are one less. */
+static inline uint64_t ix(int layout, uint64_t index)
+{
+    return layout == V7 ? index - 1 : index;
+}
+
+static inline void put_attributes(struct buf *b, int layout)
+{
+    if (layout != V7)
+        pb_put_bytes(b, 6, BYTES(""));
+    put_text_attribute(b, layout, S_THREAD, "t1");
+    put_text_attribute(b, layout, S_FRAME_TYPE, "native");
+    put_text_attribute(b, layout, S_BUILD_ID, "abc");
+    size_t at = pb_begin(b, 6), value;
+    put_key_text(b, layout, S_SIZE);
+    value = pb_begin(b, 2);
+    pb_put_u64(b, 3, 96);
+    pb_end(b, value);
+    if (layout != V7)
+        pb_put_u64(b, 3, S_BYTES);
+    pb_end(b, at);
+    if (layout == V7) {
+        at = pb_begin(b, 7);
+        pb_put_u64(b, 1, S_SIZE);
+        pb_put_u64(b, 2, S_BYTES);
+        pb_end(b, at);
+    }
+}
+
+static inline void put_line(struct buf *b, uint64_t function, uint64_t line, uint64_t column)
+{
+    size_t at = pb_begin(b, 3);
+    pb_put_u64_opt(b, 1, function);
+    pb_put_u64_opt(b, 2, line);
+    pb_put_u64_opt(b, 3, column);
+    pb_end(b, at);
+}
+
+static inline void put_dictionary(struct buf *b, int layout)
+{
+    bool old = layout == V7;
+    size_t dictionary = pb_begin(b, 2), at;
+
+    if (!old) {
+        for (uint32_t table = 1; table <= 4; table++)
+            pb_put_bytes(b, table, BYTES(""));
+        pb_put_bytes(b, 7, BYTES(""));
+    }
+    at = pb_begin(b, 1);
+    pb_put_u64(b, 1, 0x1000);
+    pb_put_u64(b, 2, 0x2000);
+    pb_put_u64(b, 3, 0x100);
+    pb_put_u64(b, 4, S_BINARY);
+    PACKED(b, 5, ix(layout, 3));
+    if (old)
+        pb_put_u64(b, 6, 1);
+    pb_end(b, at);
+    at = pb_begin(b, 2);
+    pb_put_u64(b, 1, ix(layout, 1));
+    pb_put_u64(b, 2, 0x1100);
+    put_line(b, ix(layout, 1), 10, 0);
+    PACKED(b, old ? 5 : 4, ix(layout, 2));
+    pb_end(b, at);
+    at = pb_begin(b, 2);
+    pb_put_u64(b, 2, 0x77);
+    put_line(b, ix(layout, 2), 20, 3);
+    put_line(b, ix(layout, 1), 11, 0);
+    if (old)
+        pb_put_u64(b, 4, 1);
+    pb_end(b, at);
+    for (uint32_t name = S_MAIN; name <= S_WORK; name++) {
+        at = pb_begin(b, 3);
+        pb_put_u64(b, 1, name);
+        pb_put_u64(b, 3, S_FILE);
+        pb_put_u64(b, 4, 5);
+        pb_end(b, at);
+    }
+    at = pb_begin(b, 4);
+    pb_put_bytes(b, 1, (struct bytes){trace_id, 16});
+    pb_put_bytes(b, 2, (struct bytes){span_id, 8});
+    pb_end(b, at);
+    for (size_t i = 0; i < N_EXAMPLE_STRINGS; i++)
+        pb_put_bytes(b, 5, bytes_of(example_strings[i]));
+    put_attributes(b, layout);
+    if (!old) {
+        at = pb_begin(b, 7);
+        PACKED(b, 1, 2, 1);
+        pb_end(b, at);
+    }
+    pb_end(b, dictionary);
+}
+
+static inline void put_value_type(struct buf *b, uint32_t field, uint32_t type, uint32_t unit)
+{
+    size_t at = pb_begin(b, field);
+    pb_put_u64(b, 1, type);
+    pb_put_u64(b, 2, unit);
+    pb_end(b, at);
+}
+
+/* Two events with their own values, and a third with other labels and a link. */
+static inline void put_samples(struct buf *b, int layout)
+{
+    size_t at = pb_begin(b, 2);
+    if (layout == V7) {
+        pb_put_u64(b, 1, 1);
+        pb_put_u64(b, 2, 2);
+        PACKED(b, 3, 5, 6);
+        PACKED(b, 4, 0);
+        PACKED(b, 6, 1000, 1001);
+    } else if (layout < V10) {
+        pb_put_u64(b, 1, 1);
+        PACKED(b, 2, 5, 6);
+        PACKED(b, 3, 1);
+        TIMES(b, 5, 1000, 1001);
+    } else {
+        pb_put_u64(b, 1, 1);
+        PACKED(b, 2, 1);
+        PACKED(b, 4, 5, 6);
+        TIMES(b, 5, 1000, 1001);
+    }
+    pb_end(b, at);
+    at = pb_begin(b, 2);
+    if (layout == V7) {
+        pb_put_u64(b, 1, 1);
+        pb_put_u64(b, 2, 2);
+        PACKED(b, 3, 7);
+        PACKED(b, 4, 3);
+        pb_put_u64(b, 5, 0);
+        PACKED(b, 6, 1002);
+    } else if (layout < V10) {
+        pb_put_u64(b, 1, 1);
+        PACKED(b, 2, 7);
+        PACKED(b, 3, 4);
+        pb_put_u64(b, 4, 1);
+        TIMES(b, 5, 1002);
+    } else {
+        pb_put_u64(b, 1, 1);
+        PACKED(b, 2, 4);
+        pb_put_u64(b, 3, 1);
+        PACKED(b, 4, 7);
+        TIMES(b, 5, 1002);
+    }
+    pb_end(b, at);
+}
+
+static inline void put_profile(struct buf *b, int layout)
+{
+    static const uint8_t id[16] = {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+    struct bytes profile_id = {id, sizeof(id)};
+    size_t at = pb_begin(b, 2);
+
+    put_value_type(b, 1, S_SAMPLES, S_COUNT);
+    put_samples(b, layout);
+    if (layout == V7) {
+        PACKED(b, 3, 0, 1, 0); /* the slice 1..3 is work <- main */
+        pb_put_u64(b, 4, 1000);
+        pb_put_u64(b, 5, 500);
+        put_value_type(b, 6, S_CPU, S_NS);
+        pb_put_u64(b, 7, 50);
+        PACKED(b, 8, S_WORK);
+        pb_put_bytes(b, 10, profile_id);
+        pb_put_u64(b, 11, 3);
+        pb_put_bytes(b, 12, BYTES("pprof"));
+        pb_put_bytes(b, 13, BYTES("raw"));
+        PACKED(b, 14, 0);
+    } else {
+        uint32_t more = layout == V8;
+        pb_put_fixed64(b, 3, 1000);
+        pb_put_u64(b, 4, 500);
+        put_value_type(b, 5, S_CPU, S_NS);
+        pb_put_u64(b, 6, 50);
+        if (layout == V8)
+            PACKED(b, 7, S_WORK);
+        pb_put_bytes(b, 7 + more, profile_id);
+        pb_put_u64(b, 8 + more, 3);
+        pb_put_bytes(b, 9 + more, BYTES("pprof"));
+        pb_put_bytes(b, 10 + more, BYTES("raw"));
+        PACKED(b, 11 + more, 1);
+    }
+    pb_end(b, at);
+}
+
+static inline void put_pair(struct buf *b, uint32_t field, const char *key, const char *value)
+{
+    size_t at = pb_begin(b, field);
+    pb_put_bytes(b, 1, bytes_of(key));
+    put_string_value(b, 2, value);
+    pb_end(b, at);
+}
+
+static inline void put_resource(struct buf *b, int layout)
+{
+    size_t resource_profiles = pb_begin(b, 1), at = pb_begin(b, 1);
+    put_pair(b, 1, "service.name", "shop");
+    pb_put_u64(b, 2, 4);
+    pb_put_bytes(b, 3, BYTES("\x12\x07service"));
+    pb_end(b, at);
+    size_t scope_profiles = pb_begin(b, 2);
+    at = pb_begin(b, 1);
+    pb_put_bytes(b, 1, BYTES("profiler"));
+    pb_put_bytes(b, 2, BYTES("1.2"));
+    put_pair(b, 3, "level", "high");
+    pb_put_u64(b, 4, 5);
+    pb_end(b, at);
+    put_profile(b, layout);
+    pb_put_bytes(b, 3, BYTES("schema/scope"));
+    pb_end(b, scope_profiles);
+    pb_put_bytes(b, 3, BYTES("schema/resource"));
+    pb_end(b, resource_profiles);
+}
+
+static inline struct buf example(int layout)
+{
+    struct buf b = {0};
+    put_resource(&b, layout);
+    put_dictionary(&b, layout);
+    return b;
+}
