@@ -58,7 +58,7 @@ static void charge(struct translation *t)
     if (budget_take(t->budget, t->out.cap - t->charged))
         t->charged = t->out.cap;
     else
-        json_fail(t->r, "the memory limit is reached");
+        json_fail(t->r, "the memory limit is reached"); /* only to stop the reader */
 }
 
 static int hex_digit(uint8_t c)
@@ -257,7 +257,8 @@ static int decode_document(struct json_reader *r, struct profile_set *out, struc
     struct translation t = {.r = r, .budget = out->budget};
 
     read_message(&t, &otlp_schema_root);
-    int result = json_result(r, "otlp-json", err);
+    int result = budget_failed(out->budget) ? budget_error(out->budget, err)
+                                            : json_result(r, "otlp-json", err);
     if (result == 0) {
         struct otlp_source source = {.format = "otlp-json",
                                      .layout = t.is_1_7 ? &otlp_layout_own_1_7 : &otlp_layout_own,
