@@ -112,20 +112,51 @@ static int compare_wanted(const void *a, const void *b, void *locations)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
+/* Marks the locations that stacks of samples hold; others are left from earlier work. */
+static void mark_used(const struct job *j, uint8_t *nodes, uint8_t *locations)
+{
+    const struct dict *d = j->dict;
+
+    for (size_t i = 0; i < j->set->profiles.len; i++) {
+        const struct profile *p = j->set->profiles.data[i];
+        for (size_t k = 0; k < p->n_samples; k++) {
+            for (uint32_t n = p->node[k]; n != 0 && !nodes[n]; n = d->node_parent.data[n]) {
+                nodes[n] = 1;
+                locations[d->node_location.data[n]] = 1;
+            }
+        }
+    }
+}
+
 static void collect(struct job *j)
 {
-    for (uint32_t i = 1; i < j->n_locations; i++) {
-        if (is_wanted(j, &j->dict->locations.data[i]))
-            vec_push(j->set->budget, &j->wanted, i);
+    struct budget *b = j->set->budget;
+    VEC(uint8_t) nodes = {0}, used = {0};
+    const struct location *all = j->dict->locations.data;
+    uint32_t i = 1;
+
+    while (i < j->n_locations && !is_wanted(j, &all[i]))
+        i++;
+    if (i == j->n_locations)
+        return;
+    if (vec_resize(b, &nodes, dict_n_nodes(j->dict)) && vec_resize(b, &used, j->n_locations)) {
+        mark_used(j, nodes.data, used.data);
+        for (; i < j->n_locations; i++) {
+            if (used.data[i] && is_wanted(j, &all[i]))
+                vec_push(b, &j->wanted, i);
+        }
     }
+    vec_done(b, &nodes);
+    vec_done(b, &used);
     if (j->wanted.len > 0)
         qsort_r(j->wanted.data, j->wanted.len, sizeof(uint32_t), compare_wanted,
                 j->dict->locations.data);
 }
 
-/* The lines of a location, from its frames. False when none of them has a name. */
+/* Frames of one location; deeper inlining is cut at its outer end. */
 #define LINES_MAX 1024
 
+/* The lines of a location, from its frames. Returns how many. */
 static size_t make_lines(struct job *j, const struct code_frame *f, struct line *to)
 {
     struct dict *d = j->dict;
