@@ -54,7 +54,7 @@ bool matcher_function(struct matcher *m, const struct dict *d, const struct line
 bool matcher_line(struct matcher *m, const struct dict *d, const struct line *line)
 {
     const struct function *f = &d->functions.data[line->function];
-    return line->function != 0 && (matcher_string(m, d, f->name) || matcher_string(m, d, f->file));
+    return matcher_string(m, d, f->name) || matcher_string(m, d, f->file);
 }
 
 bool matcher_mapping(struct matcher *m, const struct dict *d, uint32_t location)
@@ -155,14 +155,14 @@ static bool matches_location(struct matcher *m, const struct dict *d, uint32_t l
     return matcher_mapping(m, d, location);
 }
 
-/* Keeps the lines that do (or do not) match; those without a function always stay. */
+/* Keeps the lines that do (or do not) match. */
 static void keep_lines(struct names *n, struct matcher *m, bool wanted)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < n->lines.len; i++) {
         struct line line = n->lines.data[i];
-        if (line.function == 0 || matcher_line(m, n->dict, &line) == wanted)
+        if (matcher_line(m, n->dict, &line) == wanted)
             n->lines.data[kept++] = line;
     }
     n->lines.len = kept;
