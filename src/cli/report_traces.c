@@ -270,6 +270,16 @@ static void raw_duration(int64_t ns, struct buf *out)
     buf_addf(out, "Duration: %.4s\n", text);
 }
 
+/* ".0121" of a second, without trailing zeros. */
+static void raw_fraction(int64_t ns, struct buf *out)
+{
+    if (ns <= 0)
+        return;
+    buf_addf(out, ".%09lld", (long long)ns);
+    while (out->data[out->len - 1] == '0')
+        out->len--;
+}
+
 static void raw_header(const struct report *r)
 {
     const struct profile *p = r->p;
@@ -286,9 +296,11 @@ static void raw_header(const struct report *r)
         time_t seconds = (time_t)(p->time_unix_ns / 1000000000);
         struct tm tm;
         char text[64];
-        if (localtime_r(&seconds, &tm) &&
-            strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %z %Z", &tm) > 0)
-            buf_addf(out, "Time: %s\n", text);
+        if (localtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm))
+            buf_addf(out, "Time: %s", text);
+        raw_fraction(p->time_unix_ns % 1000000000, out);
+        if (strftime(text, sizeof(text), " %z %Z", &tm))
+            buf_addf(out, "%s\n", text);
     }
     if (p->duration_ns)
         raw_duration(p->duration_ns, out);
@@ -390,7 +402,7 @@ static void raw_location(const struct raw *w, uint32_t id)
     const struct location *l = &d->locations.data[id];
     struct buf *out = w->r->out;
 
-    buf_addf(out, "%6u: %#llx ", w->location_id.data[id], (unsigned long long)l->address);
+    buf_addf(out, "%6u: 0x%llx ", w->location_id.data[id], (unsigned long long)l->address);
     if (l->mapping)
         buf_addf(out, "M=%u ", w->mapping_id.data[l->mapping]);
     if (l->is_folded)
@@ -413,7 +425,7 @@ static void raw_mapping(const struct raw *w, uint32_t id)
     const struct dict *d = w->r->dict;
     const struct mapping *m = &d->mappings.data[id];
 
-    buf_addf(w->r->out, "%u: %#llx/%#llx/%#llx %s %s %s%s%s%s\n", w->mapping_id.data[id],
+    buf_addf(w->r->out, "%u: 0x%llx/0x%llx/0x%llx %s %s %s%s%s%s\n", w->mapping_id.data[id],
              (unsigned long long)m->start, (unsigned long long)m->limit,
              (unsigned long long)m->offset, dict_cstr(d, m->file), dict_cstr(d, m->build_id),
              m->has_functions ? "[FN]" : "", m->has_filenames ? "[FL]" : "",
