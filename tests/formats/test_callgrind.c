@@ -170,6 +170,19 @@ static void deals_costs_out_without_losing_any(struct test *t)
     decoded_done(t, &d);
 }
 
+static void adds_up_what_is_listed_twice(struct test *t)
+{
+    struct decoded d;
+    decode_text(&d, NULL,
+                "events: Ir\nfn=a\n1 5\n2 1\n1 6\ncfn=b\ncalls=1 9\n3 4\ncfn=b\ncalls=2 9\n3 4\n"
+                "fn=b\n9 8\nfn=a\n1 7\n");
+    CHECK_INT(t, sum_at(&d, "a", 0), 19);
+    CHECK_INT(t, sum_at(&d, "a;b", 0), 8);
+    CHECK_INT(t, sum_at(&d, "a;b", 1), 3);
+    CHECK_INT(t, d.set->profiles.data[0]->n_samples, 4); /* one of them for the calls */
+    decoded_done(t, &d);
+}
+
 /* A function that its callers account for only in part has a root of its own for the rest. */
 static void keeps_what_no_caller_accounts_for(struct test *t)
 {
@@ -406,11 +419,18 @@ static void is_told_apart_by_content(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(shares_a_call_graph_out_among_callers),   TEST(keeps_files_lines_addresses_and_objects),
-    TEST(folds_recursion_and_keeps_self_costs),    TEST(deals_costs_out_without_losing_any),
-    TEST(keeps_what_no_caller_accounts_for),       TEST(cuts_chains_that_multiply),
-    TEST(reads_units_parts_threads_and_odd_lines), TEST(says_what_is_wrong_and_where),
-    TEST(survives_small_budgets_and_cut_files),    TEST(writes_what_it_reads),
-    TEST(counts_recursion_once_when_writing),      TEST(is_told_apart_by_content),
+    TEST(shares_a_call_graph_out_among_callers),
+    TEST(keeps_files_lines_addresses_and_objects),
+    TEST(folds_recursion_and_keeps_self_costs),
+    TEST(deals_costs_out_without_losing_any),
+    TEST(adds_up_what_is_listed_twice),
+    TEST(keeps_what_no_caller_accounts_for),
+    TEST(cuts_chains_that_multiply),
+    TEST(reads_units_parts_threads_and_odd_lines),
+    TEST(says_what_is_wrong_and_where),
+    TEST(survives_small_budgets_and_cut_files),
+    TEST(writes_what_it_reads),
+    TEST(counts_recursion_once_when_writing),
+    TEST(is_told_apart_by_content),
 };
 TEST_MAIN(cases)
