@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/heap_table.h"
 #include "cli/load.h"
 #include "wire/json.h"
 
@@ -260,6 +261,8 @@ static void write_json(const struct loaded *l, const struct summary *s, struct b
     for (size_t i = 0; i < l->set->notes.len; i++)
         json_cstring(&w, l->set->notes.data[i]);
     json_end_array(&w);
+    if (l->set->profiles.len == 1)
+        heap_table_json(first, &w);
     json_end_object(&w);
     buf_add_byte(out, '\n');
 }
@@ -297,6 +300,8 @@ static void write_text(const struct loaded *l, const struct summary *s, struct b
     for (size_t i = 0; i < l->set->notes.len; i++)
         buf_addf(out, "%s%s\n", i == 0 ? "Notes:        " : "              ",
                  l->set->notes.data[i]);
+    if (l->set->profiles.len == 1)
+        heap_table_text(l->set->profiles.data[0], out);
 }
 
 int cmd_info(const struct command *self, struct options *o)

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -134,6 +135,40 @@ def test_a_fresh_snapshot_shows_what_the_program_made_and_none_of_its_strings(ve
     text = gzip.decompress(out.read_bytes())
     assert b"Holder" in text and b"Link" in text
     assert b"secret" not in text
+
+
+def test_info_lists_constructors(vesta, fresh):
+    got = {(r["name"], r["type"]): r for r in vesta("info", "--json", fresh, check=0).json["constructors"]}
+    links, holders = got["Link", "object"], got["Holder", "object"]
+    assert links["count"] == 2000 and holders["count"] == 200
+    # The list holds all of its links and nothing else does, but for what the holders' maps key.
+    assert links["retained"] >= links["shallow"] > 0
+    assert holders["retained"] > holders["shallow"]
+    assert got["(string)", "string"]["retained"] >= got["(string)", "string"]["shallow"]
+    text = vesta("info", fresh, check=0).text
+    assert re.search(r"^ +\d+ +\d+ +\d+ +\d+  \(root\)$", text, re.M)
+
+
+def test_the_constructors_retained_size_is_the_cum_of_its_frames(vesta, fresh):
+    """Stacks are dominator paths, so both ways of asking must agree."""
+    rows = vesta("info", "--json", fresh, check=0).json["constructors"]
+    by_name = {}
+    for row in rows:
+        by_name.setdefault(row["name"], []).append(row)
+    out = fresh.with_suffix(".collapsed")
+    vesta("convert", fresh, "-o", out, check=0)
+    cum = {}
+    for line in out.read_text().splitlines():
+        stack, value = line.rsplit(" ", 1)
+        for frame in set(stack.split(";")):
+            cum[frame] = cum.get(frame, 0) + int(value)
+    checked = 0
+    for name, same in by_name.items():
+        # One constructor, one type: names of two types are one frame in a stack.
+        if len(same) == 1 and same[0]["retained"] and ";" not in name:
+            assert cum[name] == same[0]["retained"], name
+            checked += 1
+    assert checked > 50
 
 
 def test_a_cut_snapshot_is_refused_with_its_place(vesta, fresh, tmp_path):
