@@ -1,397 +1,18 @@
 /*
- * Events -> samples. Which event types are kept, which of their fields count, and in what profile
- * they end up is the table `event_kinds`; everything else is counted and named in a note.
+ * Events: which are samples, which tell about the recording, and which are only counted and named
+ * in a note. The table `event_kinds` says so.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "base/hash.h"
-#include "formats/jfr.h"
 #include "formats/jfr_internal.h"
 
-#define DEFAULT_ASYNC_NS  10000000 /* async-profiler's interval for cpu, itimer, ctimer */
-#define DEFAULT_WALL_NS   50000000 /* ... and for wall */
-#define DEFAULT_PERIOD_NS 20000000 /* the JDK's default.jfc */
-#define TALLIES_MAX       256
+#define TALLIES_MAX 256
 
-/* Number slots of events. */
-enum slot {
-    TIME,
-    DURATION,
-    THREAD,
-    STACK,
-    STATE,
-    CLASS,
-    BYTES_COUNT,
-    SAMPLES,
-    PERIOD,
-    CONTEXT,
-    SPAN,
-    SPAN_NAME,
-    ROOT_SPAN,
-    LOAD_USER, /* of jdk.CPULoad */
-    LOAD_SYSTEM,
-    LOAD_TOTAL,
-    PID = LOAD_USER,     /* of jdk.JVMInformation */
-    SETTING = LOAD_USER, /* of jdk.ActiveSetting: the type that is set */
-};
-_Static_assert(LOAD_TOTAL < JFR_NUMBERS, "every slot has a number");
-
-static const struct jfr_want sample_numbers[] = {
-    {"startTime", TIME},
-    {"duration", DURATION},
-    {"eventThread", THREAD},
-    {"sampledThread", THREAD},
-    {"stackTrace", STACK},
-    {"state", STATE},
-    {"objectClass", CLASS},
-    {"monitorClass", CLASS},
-    {"parkedClass", CLASS},
-    {"samples", SAMPLES},
-    {"samplingPeriod", PERIOD},
-    {"contextId", CONTEXT},
-    {"spanId", SPAN},
-    {"spanName", SPAN_NAME},
-    {"localRootSpanId", ROOT_SPAN},
-    {0},
-};
-
-static int on_sample(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_execution(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_wall(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_load(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_jvm(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_os(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-static int on_setting(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-
-struct jfr_event_kind {
-    const char *type;
-    int (*on)(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
-    enum jfr_family family;
-    const char *bytes; /* the field that says how many bytes */
-    const char *count; /* the field that says how many samples, where it is not "samples" */
-};
-
-static const struct jfr_event_kind event_kinds[] = {
-    {"jdk.ExecutionSample", on_execution, JFR_CPU, NULL, NULL},
-    {"jdk.CPUTimeSample", on_sample, JFR_CPU, NULL, NULL},
-    {"jdk.NativeMethodSample", on_sample, JFR_NATIVE, NULL, NULL},
-    {"profiler.WallClockSample", on_wall, JFR_WALL, NULL, NULL},
-    {"datadog.ExecutionSample", on_sample, JFR_CPU, NULL, "weight"},
-    {"datadog.MethodSample", on_sample, JFR_WALL, NULL, "weight"},
-    {"jdk.ObjectAllocationInNewTLAB", on_sample, JFR_ALLOC_IN_TLAB, "tlabSize", NULL},
-    {"jdk.ObjectAllocationOutsideTLAB", on_sample, JFR_ALLOC_OUTSIDE_TLAB, "allocationSize", NULL},
-    {"jdk.ObjectAllocationSample", on_sample, JFR_ALLOC_SAMPLE, "weight", NULL},
-    {"profiler.LiveObject", on_sample, JFR_LIVE, "allocationSize", NULL},
-    {"jdk.JavaMonitorEnter", on_sample, JFR_MUTEX, NULL, NULL},
-    {"jdk.ThreadPark", on_sample, JFR_BLOCK, NULL, NULL},
-    {"profiler.Malloc", on_sample, JFR_MALLOC, "size", NULL},
-    {"jdk.CPULoad", on_load, JFR_FAMILIES, NULL, NULL},
-    {"jdk.JVMInformation", on_jvm, JFR_FAMILIES, NULL, NULL},
-    {"jdk.OSInformation", on_os, JFR_FAMILIES, NULL, NULL},
-    {"jdk.ActiveSetting", on_setting, JFR_FAMILIES, NULL, NULL},
-};
-
-/* The profile of a family. A sample of time is worth the period it was taken at. */
-static const struct family {
-    const char *types[2], *units[2];
-    const char *period_type, *period_unit;
-    bool is_time;  /* one value, of the period's type: samples times period */
-    bool is_delay; /* the second value is the duration, else bytes */
-} families[JFR_FAMILIES] = {
-    [JFR_CPU] = {{0}, {0}, "cpu", "nanoseconds", true, false},
-    [JFR_WALL] = {{0}, {0}, "wall", "nanoseconds", true, false},
-    [JFR_NATIVE] = {{0}, {0}, "native", "nanoseconds", true, false},
-    [JFR_ALLOC_IN_TLAB] = {{"alloc_in_new_tlab_objects", "alloc_in_new_tlab_bytes"},
-                           {"count", "bytes"},
-                           "space",
-                           "bytes",
-                           false,
-                           false},
-    [JFR_ALLOC_OUTSIDE_TLAB] = {{"alloc_outside_tlab_objects", "alloc_outside_tlab_bytes"},
-                                {"count", "bytes"},
-                                "space",
-                                "bytes",
-                                false,
-                                false},
-    [JFR_ALLOC_SAMPLE] = {{"alloc_sample_objects", "alloc_sample_bytes"},
-                          {"count", "bytes"},
-                          "space",
-                          "bytes",
-                          false,
-                          false},
-    [JFR_LIVE] = {{"live", "live_bytes"}, {"count", "bytes"}, "objects", "count", false, false},
-    [JFR_MUTEX] =
-        {{"contentions", "delay"}, {"count", "nanoseconds"}, "mutex", "count", false, true},
-    [JFR_BLOCK] =
-        {{"contentions", "delay"}, {"count", "nanoseconds"}, "block", "count", false, true},
-    [JFR_MALLOC] =
-        {{"malloc_objects", "malloc_bytes"}, {"count", "bytes"}, NULL, NULL, false, false},
-};
-
-const struct jfr_event_kind *jfr_event_kind(struct bytes type_name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(event_kinds); i++) {
-        if (bytes_are(type_name, event_kinds[i].type))
-            return &event_kinds[i];
-    }
-    return NULL;
-}
-
-static int compile_event(struct jfr_chunk *c, struct jfr_type *t)
-{
-    static const struct jfr_want load_numbers[] = {
-        {"jvmUser", LOAD_USER}, {"jvmSystem", LOAD_SYSTEM}, {"machineTotal", LOAD_TOTAL}, {0}};
-    static const struct jfr_want jvm_numbers[] = {{"pid", PID}, {0}};
-    static const struct jfr_want jvm_texts[] = {{"jvmName", 0}, {"jvmVersion", 1}, {0}};
-    static const struct jfr_want os_texts[] = {{"osVersion", 0}, {0}};
-    static const struct jfr_want setting_numbers[] = {{"id", SETTING}, {0}};
-    static const struct jfr_want setting_texts[] = {{"name", 0}, {"value", 1}, {0}};
-    const struct jfr_event_kind *kind = t->event;
-    struct jfr_want numbers[ARRAY_SIZE(sample_numbers) + 2];
-    size_t n = 0;
-
-    if (kind->on == on_load)
-        return jfr_compile(c, t, &(struct jfr_wants){.numbers = load_numbers});
-    if (kind->on == on_jvm)
-        return jfr_compile(c, t, &(struct jfr_wants){.numbers = jvm_numbers, .texts = jvm_texts});
-    if (kind->on == on_os)
-        return jfr_compile(c, t, &(struct jfr_wants){.texts = os_texts});
-    if (kind->on == on_setting)
-        return jfr_compile(c, t,
-                           &(struct jfr_wants){.numbers = setting_numbers, .texts = setting_texts});
-    if (kind->bytes)
-        numbers[n++] = (struct jfr_want){kind->bytes, BYTES_COUNT};
-    if (kind->count)
-        numbers[n++] = (struct jfr_want){kind->count, SAMPLES};
-    memcpy(numbers + n, sample_numbers, sizeof(sample_numbers));
-    return jfr_compile(c, t, &(struct jfr_wants){.numbers = numbers});
-}
-
-static struct profile *family_profile(struct jfr_file *f, enum jfr_family family)
-{
-    const struct family *k = &families[family];
-    struct profile *p = f->profiles[family];
-
-    if (p || !(p = profile_set_add(f->set)))
-        return p;
-    if (k->period_type)
-        p->period_type = (struct value_type){dict_cstring(f->dict, k->period_type),
-                                             dict_cstring(f->dict, k->period_unit)};
-    /* async-profiler also counts other things than time, for instance cache-misses. */
-    if (family == JFR_CPU && f->settings.event.len > 0)
-        p->period_type = (struct value_type){dict_string(f->dict, f->settings.event),
-                                             dict_cstring(f->dict, "count")};
-    if (k->is_time)
-        profile_add_type(p, p->period_type.type, p->period_type.unit);
-    for (size_t i = 0; !k->is_time && i < ARRAY_SIZE(k->types); i++)
-        profile_add_ctype(p, k->types[i], k->units[i]);
-    p->default_type = p->types[p->n_types - 1].type;
-    f->profiles[family] = p;
-    return p;
-}
-
-static int64_t ticks_to_ns(const struct jfr_chunk *c, uint64_t ticks)
-{
-    double ns = (double)(int64_t)ticks * c->ns_per_tick;
-
-    /* Whole nanoseconds as they are; a double is only good for 53 bits. */
-    if (c->ns_per_tick == 1.0)
-        return (int64_t)ticks;
-    return ns >= 9e18 ? INT64_MAX : ns <= -9e18 ? INT64_MIN : (int64_t)ns;
-}
-
-static int64_t span_to_ns(const struct jfr_chunk *c, uint64_t v, enum jfr_unit unit)
-{
-    static const int64_t factors[] = {
-        [JFR_NS] = 1, [JFR_US] = 1000, [JFR_MS] = 1000000, [JFR_S] = 1000000000};
-    int64_t ns;
-
-    if (unit == JFR_TICKS || unit == JFR_NO_UNIT)
-        return ticks_to_ns(c, v);
-    return __builtin_mul_overflow((int64_t)v, factors[unit], &ns) ? INT64_MAX : ns;
-}
-
-static uint64_t time_of(const struct jfr_chunk *c, uint64_t ticks)
-{
-    return (uint64_t)c->start_ns + (uint64_t)ticks_to_ns(c, ticks - c->start_ticks);
-}
-
-static uint32_t hex_attribute(struct dict *d, const char *key, uint64_t v)
-{
-    char text[17];
-    snprintf(text, sizeof(text), "%016llx", (unsigned long long)v);
-    return dict_string_attribute(d, dict_cstring(d, key), dict_cstring(d, text));
-}
-
-/* The attributes of a sample whose labels were not met before. */
-static uint32_t make_attrs(struct jfr_chunk *c, const uint64_t *key)
-{
-    struct dict *d = c->file->dict;
-    uint32_t ids[9] = {0};
-    size_t n = 0;
-    uint32_t thread = jfr_ids_find(&c->thread_ids, key[0]);
-    uint32_t state = jfr_ids_find(&c->state_ids, key[1]);
-    uint32_t class = jfr_ids_find(&c->class_ids, key[2]);
-
-    if (thread != JFR_NO_ID) {
-        const uint32_t *attributes = jfr_thread_attributes(c, &c->threads.data[thread]);
-        ids[n++] = attributes[0];
-        ids[n++] = attributes[1];
-    }
-    if (state != JFR_NO_ID)
-        ids[n++] = jfr_state_attribute(c, &c->states.data[state]);
-    if (class != JFR_NO_ID)
-        ids[n++] = jfr_class_attribute(c, &c->classes.data[class]);
-    if (key[3])
-        ids[n++] = dict_int_attribute(d, dict_cstring(d, JFR_CONTEXT_KEY), (int64_t)key[3], 0);
-    if (key[6]) {
-        ids[n++] = dict_int_attribute(d, dict_cstring(d, "local root span id"), (int64_t)key[6], 0);
-        ids[n++] = dict_int_attribute(d, dict_cstring(d, "span id"), (int64_t)key[4], 0);
-    } else if (key[4]) {
-        ids[n++] = hex_attribute(d, "profile_id", key[4]);
-    }
-    if (key[5])
-        ids[n++] = dict_int_attribute(d, dict_cstring(d, JFR_SPAN_NAME_KEY), (int64_t)key[5], 0);
-    return dict_attrs(d, ids, n);
-}
-
-static uint32_t sample_attrs(struct jfr_chunk *c, const struct jfr_values *v)
-{
-    struct budget *b = c->file->budget;
-    struct jfr_label label = {.key = {v->numbers[THREAD], v->numbers[STATE], v->numbers[CLASS],
-                                      v->numbers[CONTEXT], v->numbers[SPAN], v->numbers[SPAN_NAME],
-                                      v->numbers[ROOT_SPAN]}};
-    uint64_t hash = hash_bytes(label.key, sizeof(label.key));
-    uint32_t at = IDSET_FIND(&c->label_index, hash, i,
-                             memcmp(c->labels.data[i].key, label.key, sizeof(label.key)) == 0);
-
-    if (at != IDSET_NONE)
-        return c->labels.data[at].attrs;
-    label.attrs = make_attrs(c, label.key);
-    if (c->labels.len < IDSET_NONE - 1 && vec_push(b, &c->labels, label))
-        idset_add(b, &c->label_index, hash, (uint32_t)c->labels.len - 1);
-    return label.attrs;
-}
-
-static uint32_t sample_node(struct jfr_chunk *c, uint64_t trace)
-{
-    uint32_t at = jfr_ids_find(&c->trace_ids, trace);
-
-    if (at == JFR_NO_ID) {
-        c->file->n_without_trace += trace != 0;
-        return 0;
-    }
-    struct jfr_trace *t = &c->traces.data[at];
-    c->file->n_truncated += t->is_truncated;
-    return jfr_trace_node(c, t);
-}
-
-static int add_sample(struct jfr_chunk *c, enum jfr_family family, const int64_t *values,
-                      const struct jfr_values *v)
-{
-    struct profile *p = family_profile(c->file, family);
-    struct sample s = {.values = values};
-
-    if (!p)
-        return budget_error(c->file->budget, c->file->err);
-    s.node = sample_node(c, v->numbers[STACK]);
-    s.attrs = sample_attrs(c, v);
-    s.time_ns = time_of(c, v->numbers[TIME]);
-    return profile_add(p, &s) ? 0 : budget_error(c->file->budget, c->file->err);
-}
-
-static uint64_t period_of(struct jfr_file *f, enum jfr_family family)
-{
-    const struct jfr_settings *s = &f->settings;
-
-    if (family == JFR_WALL || (family == JFR_CPU && s->event_is_wall)) {
-        if (s->wall_ns)
-            return s->wall_ns;
-        if (s->event_is_wall && s->interval_ns)
-            return s->interval_ns;
-        return DEFAULT_WALL_NS;
-    }
-    if (family == JFR_NATIVE)
-        return s->native_ns ? s->native_ns : DEFAULT_PERIOD_NS;
-    if (s->event.len > 0)
-        return s->interval_ns ? s->interval_ns : 1;
-    if (s->is_async)
-        return s->interval_ns ? s->interval_ns : DEFAULT_ASYNC_NS;
-    if (!s->period_ns)
-        f->period_is_guessed = true;
-    return s->period_ns ? s->period_ns : DEFAULT_PERIOD_NS;
-}
-
-static int add_time(struct jfr_chunk *c, enum jfr_family family, uint64_t samples,
-                    const struct jfr_values *v)
-{
-    uint64_t period = period_of(c->file, family);
-    int64_t value;
-
-    if (__builtin_mul_overflow(samples, period, &value))
-        value = INT64_MAX;
-    int r = add_sample(c, family, &value, v);
-    if (r == 0)
-        c->file->profiles[family]->period = (int64_t)period;
-    return r;
-}
-
-static bool has(const struct jfr_type *t, enum slot slot)
-{
-    return t->plan->has_numbers >> slot & 1;
-}
-
-static int on_sample(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v)
-{
-    enum jfr_family family = t->event->family;
-    const struct family *k = &families[family];
-    int64_t values[2] = {1, (int64_t)v->numbers[BYTES_COUNT]};
-
-    if (k->is_time && has(t, PERIOD)) {
-        values[0] = span_to_ns(c, v->numbers[PERIOD], t->plan->units[PERIOD]);
-        return add_sample(c, family, values, v);
-    }
-    if (k->is_time)
-        return add_time(c, family, has(t, SAMPLES) ? v->numbers[SAMPLES] : 1, v);
-    if (k->is_delay)
-        values[1] = span_to_ns(c, v->numbers[DURATION], t->plan->units[DURATION]);
-    return add_sample(c, family, values, v);
-}
-
-static const struct jfr_state *state_of(struct jfr_chunk *c, const struct jfr_values *v)
-{
-    uint32_t at = jfr_ids_find(&c->state_ids, v->numbers[STATE]);
-
-    if (at == JFR_NO_ID)
-        return NULL;
-    jfr_state_attribute(c, &c->states.data[at]);
-    return &c->states.data[at];
-}
-
-/* A thread that sleeps burns no CPU. With event=wall all samples are of wall clock time, and those
- * of threads that run are of CPU time as well. */
-static int on_execution(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v)
-{
-    const struct jfr_state *state = has(t, STATE) ? state_of(c, v) : NULL;
-    bool is_sleeping = state && state->is_sleeping;
-    bool is_wall = c->file->settings.event_is_wall;
-    int r = is_sleeping ? 0 : add_time(c, JFR_CPU, 1, v);
-
-    if (r == 0 && (is_sleeping || is_wall))
-        r = add_time(c, JFR_WALL, 1, v);
-    return r;
-}
-
-static int on_wall(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v)
-{
-    const struct jfr_state *state = state_of(c, v);
-    uint64_t samples = has(t, SAMPLES) ? v->numbers[SAMPLES] : 1;
-    int r = 0;
-
-    if (state && state->is_runnable && c->file->settings.event_is_wall)
-        r = add_time(c, JFR_CPU, samples, v);
-    return r < 0 ? r : add_time(c, JFR_WALL, samples, v);
-}
+/* Number slots. */
+enum { LOAD_USER, LOAD_SYSTEM, LOAD_TOTAL };
+enum { PID };
+enum { SETTING };
 
 static int on_load(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v)
 {
@@ -421,7 +42,7 @@ static int on_jvm(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_valu
 
     set_resource(c, 0, "process.runtime.name", jfr_resolve_text(c, v->texts[0]));
     set_resource(c, 1, "process.runtime.description", jfr_resolve_text(c, v->texts[1]));
-    if (has(t, PID) && !f->resource[2])
+    if (t->plan->has_numbers >> PID & 1 && !f->resource[2])
         f->resource[2] = dict_int_attribute(f->dict, dict_cstring(f->dict, "process.pid"),
                                             (int64_t)v->numbers[PID], 0);
     return 0;
@@ -478,10 +99,8 @@ static int on_setting(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_
     if (bytes_are(name, "event")) {
         s->is_async = true;
         s->event_is_wall = bytes_are(value, "wall");
-        if (!measures_time(value)) {
-            char *copy = arena_strdup(&c->file->arena, value);
-            s->event = copy ? bytes_of(copy) : (struct bytes){0};
-        }
+        char *copy = measures_time(value) ? NULL : arena_strdup(&c->file->arena, value);
+        s->event = copy ? bytes_of(copy) : (struct bytes){0};
     } else if (bytes_are(name, "interval") && bytes_to_u64(value, &n)) {
         s->is_async = true;
         s->interval_ns = n;
@@ -495,6 +114,52 @@ static int on_setting(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_
             s->native_ns = parse_period(value);
     }
     return 0;
+}
+
+static const struct jfr_want load_numbers[] = {
+    {"jvmUser", LOAD_USER}, {"jvmSystem", LOAD_SYSTEM}, {"machineTotal", LOAD_TOTAL}, {0}};
+static const struct jfr_want jvm_numbers[] = {{"pid", PID}, {0}};
+static const struct jfr_want jvm_texts[] = {{"jvmName", 0}, {"jvmVersion", 1}, {0}};
+static const struct jfr_want os_texts[] = {{"osVersion", 0}, {0}};
+static const struct jfr_want setting_numbers[] = {{"id", SETTING}, {0}};
+static const struct jfr_want setting_texts[] = {{"name", 0}, {"value", 1}, {0}};
+
+static const struct jfr_event_kind event_kinds[] = {
+    {"jdk.ExecutionSample", jfr_on_execution, .family = JFR_CPU},
+    {"jdk.CPUTimeSample", jfr_on_sample, .family = JFR_CPU},
+    {"jdk.NativeMethodSample", jfr_on_sample, .family = JFR_NATIVE},
+    {"profiler.WallClockSample", jfr_on_wall, .family = JFR_WALL},
+    {"datadog.ExecutionSample", jfr_on_sample, .family = JFR_CPU, .samples = "weight"},
+    {"datadog.MethodSample", jfr_on_sample, .family = JFR_WALL, .samples = "weight"},
+    {"jdk.ObjectAllocationInNewTLAB", jfr_on_sample, .family = JFR_ALLOC_IN_TLAB,
+     .bytes = "tlabSize"},
+    {"jdk.ObjectAllocationOutsideTLAB", jfr_on_sample, .family = JFR_ALLOC_OUTSIDE_TLAB,
+     .bytes = "allocationSize"},
+    {"jdk.ObjectAllocationSample", jfr_on_sample, .family = JFR_ALLOC_SAMPLE, .bytes = "weight"},
+    {"profiler.LiveObject", jfr_on_sample, .family = JFR_LIVE, .bytes = "allocationSize"},
+    {"jdk.JavaMonitorEnter", jfr_on_sample, .family = JFR_MUTEX},
+    {"jdk.ThreadPark", jfr_on_sample, .family = JFR_BLOCK},
+    {"profiler.Malloc", jfr_on_sample, .family = JFR_MALLOC, .bytes = "size"},
+    {"jdk.CPULoad", on_load, .wants = {.numbers = load_numbers}},
+    {"jdk.JVMInformation", on_jvm, .wants = {.numbers = jvm_numbers, .texts = jvm_texts}},
+    {"jdk.OSInformation", on_os, .wants = {.texts = os_texts}},
+    {"jdk.ActiveSetting", on_setting,
+     .wants = {.numbers = setting_numbers, .texts = setting_texts}},
+};
+
+const struct jfr_event_kind *jfr_event_kind(struct bytes type_name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(event_kinds); i++) {
+        if (bytes_are(type_name, event_kinds[i].type))
+            return &event_kinds[i];
+    }
+    return NULL;
+}
+
+static int compile_event(struct jfr_chunk *c, struct jfr_type *t)
+{
+    const struct jfr_wants *wants = &t->event->wants;
+    return wants->numbers || wants->texts ? jfr_compile(c, t, wants) : jfr_compile_sample(c, t);
 }
 
 static int read_event(struct jfr_chunk *c, struct jfr_type *t, struct jfr_reader *r)
@@ -533,9 +198,10 @@ static int walk_events(struct jfr_chunk *c, bool settings)
         if (type_id <= 1) /* metadata and checkpoints: read before */
             continue;
         struct jfr_type *t = jfr_find_type(c, type_id);
-        if (!t)
-            return jfr_fail(c->file, r.pos, "an event is of type %llu, which the metadata lacks",
-                            (unsigned long long)type_id);
+        if (!t) {
+            c->file->n_unknown += !settings;
+            continue;
+        }
         if (settings != (t->event && t->event->on == on_setting))
             continue;
         t->seen++;
@@ -627,6 +293,9 @@ void jfr_finish(struct jfr_file *f)
     if (f->n_without_trace > 0)
         profile_set_note(f->set, "%llu samples refer to stacks that the recording does not hold",
                          (unsigned long long)f->n_without_trace);
+    if (f->n_unknown > 0)
+        profile_set_note(f->set, "%llu events are of types that the recording does not define",
+                         (unsigned long long)f->n_unknown);
     if (f->n_load > 0) {
         double n = (double)f->n_load / 100;
         profile_set_note(f->set,

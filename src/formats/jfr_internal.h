@@ -22,7 +22,9 @@
  *     jfr.c         header
  *     jfr_meta.c    metadata -> types; a type that is needed is compiled to a flat list of steps
  *     jfr_pool.c    checkpoints, last to first -> stack traces, methods, threads...
- *     jfr_events.c  events: settings first, then samples -> one profile per family of events
+ *     jfr_events.c  events: settings first, then all others
+ *     jfr_samples.c samples -> one profile per family of events
+ *     jfr_names.c   the constants that samples refer to -> the dictionary
  *
  * Nothing is assumed about the order or the number of a type's fields: wanted ones are found by
  * name, all others are stepped over.
@@ -337,6 +339,16 @@ enum jfr_family {
     JFR_FAMILIES,
 };
 
+/* What to do with the events of a type. */
+struct jfr_event_kind {
+    const char *type;
+    int (*on)(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
+    struct jfr_wants wants; /* none for samples: they all want the same... */
+    enum jfr_family family;
+    const char *bytes;   /* ...and the field that says how many bytes they stand for, */
+    const char *samples; /* or how many samples, where it is not called "samples" */
+};
+
 /* What the recorder was set to; what a chunk does not say is as in the one before it. */
 struct jfr_settings {
     bool is_async;        /* async-profiler's settings were seen */
@@ -371,7 +383,7 @@ struct jfr_file {
     uint32_t types[3]; /* strings: frame types jvm, native, kernel */
     uint32_t resource[4];
     double load[3];
-    uint64_t n_load, n_truncated, n_without_trace, n_frames;
+    uint64_t n_load, n_truncated, n_without_trace, n_unknown, n_frames;
     VEC(struct jfr_tally) tallies;
     uint64_t n_more; /* of types past those */
     struct arena arena;
@@ -399,6 +411,12 @@ uint32_t jfr_trace_node(struct jfr_chunk *c, struct jfr_trace *t);
 uint32_t jfr_class_attribute(struct jfr_chunk *c, struct jfr_class *k);
 uint32_t jfr_state_attribute(struct jfr_chunk *c, struct jfr_state *s);
 const uint32_t *jfr_thread_attributes(struct jfr_chunk *c, struct jfr_thread *t);
+
+/* jfr_samples.c */
+int jfr_compile_sample(struct jfr_chunk *c, struct jfr_type *t);
+int jfr_on_sample(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
+int jfr_on_execution(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
+int jfr_on_wall(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values *v);
 
 /* jfr_events.c */
 const struct jfr_event_kind *jfr_event_kind(struct bytes type_name);

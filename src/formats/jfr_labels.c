@@ -188,7 +188,7 @@ int jfr_apply_labels(struct profile_set *set, size_t first, struct bytes snapsho
     s.span_key = dict_cstring(d, JFR_SPAN_NAME_KEY);
     s.span_label = dict_cstring(d, "span_name");
     size_t n_sets = d->attr_sets.len;
-    if (!vec_resize(b, &s.to, n_sets))
+    if (!vec_resize(b, &s.to, n_sets) || !s.to.data)
         return budget_error(b, err);
     for (uint32_t i = 0; i < n_sets && !budget_failed(b); i++)
         s.to.data[i] = relabel(&s, i);

@@ -384,45 +384,55 @@ int jfr_compile(struct jfr_chunk *c, struct jfr_type *t, const struct jfr_wants 
 }
 
 static void run(const struct jfr_op *ops, size_t n, struct jfr_reader *r, struct jfr_values *v,
+                bool is_outermost);
+
+static void run_array(const struct jfr_op *op, struct jfr_reader *r, struct jfr_values *v,
+                      bool is_outermost)
+{
+    uint64_t n = jfr_int(r);
+
+    if (op->body == 0)
+        return;
+    if (n > jfr_left(r))
+        jfr_stop(r, "an array runs past the end of what holds it");
+    for (uint64_t i = 0; i < n && !r->failure; i++) {
+        run(op + 1, op->body, r, v, false);
+        if (is_outermost && v->each && !r->failure)
+            v->each(v);
+    }
+}
+
+static void run(const struct jfr_op *ops, size_t n, struct jfr_reader *r, struct jfr_values *v,
                 bool is_outermost)
 {
     for (size_t i = 0; i < n; i++) {
         const struct jfr_op *op = &ops[i];
-        uint64_t number;
+        bool is_kept = op->slot != JFR_NO_SLOT;
 
         switch (op->code) {
         case JFR_OP_VARINT:
-            number = jfr_varint(r);
-            if (op->slot != JFR_NO_SLOT)
+        case JFR_OP_FIXED: {
+            uint64_t number = op->code == JFR_OP_VARINT ? jfr_varint(r) : jfr_fixed(r, op->width);
+            if (is_kept)
                 v->numbers[op->slot] = number;
             break;
-        case JFR_OP_FIXED:
-            number = jfr_fixed(r, op->width);
-            if (op->slot != JFR_NO_SLOT)
-                v->numbers[op->slot] = number;
+        }
+        case JFR_OP_REF: {
+            struct jfr_text text = {.encoding = (enum jfr_encoding)op->encoding,
+                                    .ref = jfr_long(r)};
+            if (is_kept)
+                v->texts[op->slot] = text;
             break;
-        case JFR_OP_REF:
-            number = jfr_long(r);
-            if (op->slot != JFR_NO_SLOT)
-                v->texts[op->slot] =
-                    (struct jfr_text){.encoding = (enum jfr_encoding)op->encoding, .ref = number};
-            break;
+        }
         case JFR_OP_TEXT: {
             struct jfr_text text = jfr_read_text(r);
-            if (op->slot != JFR_NO_SLOT)
+            if (is_kept)
                 v->texts[op->slot] = text;
             break;
         }
         case JFR_OP_ARRAY:
         default:
-            number = jfr_int(r);
-            if (op->body > 0 && number > jfr_left(r))
-                jfr_stop(r, "an array runs past the end of what holds it");
-            for (uint64_t e = 0; op->body > 0 && e < number && !r->failure; e++) {
-                run(op + 1, op->body, r, v, false);
-                if (is_outermost && v->each && !r->failure)
-                    v->each(v);
-            }
+            run_array(op, r, v, is_outermost);
             i += op->body;
             break;
         }

@@ -501,6 +501,8 @@ static inline void put_everything(struct recording *w)
     begin_event(w, 109);
     put_text(w, "who knows");
     end_event(w);
+    begin_event(w, 999);
+    end_event(w);
     begin_event(w, 110);
     put_long(w, 1000);
     put_long(w, 2);

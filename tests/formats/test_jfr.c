@@ -122,6 +122,7 @@ static void reads_all_kinds_of_events_and_fields(struct test *t)
         CHECK(t, has_note(set, "cut off the outer frames of 2 samples"));
         CHECK(t, has_note(set, "1 events of 1 kinds that are no samples were not kept: "
                                "1 test.Unknown"));
+        CHECK(t, has_note(set, "1 events are of types that the recording does not define"));
         CHECK(t, has_note(set, "JVM user 50.0 %, JVM system 25.0 %, machine 0.0 %"));
     }
 }
