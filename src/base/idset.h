@@ -25,18 +25,14 @@ struct idset {
 #define IDSET_FIND(set, hash_value, id, is_equal)                                                  \
     ({                                                                                             \
         const struct idset *set_ = (set);                                                          \
-        uint64_t hash_ = (hash_value);                                                             \
+        uint64_t hash_ = (hash_value), slot_;                                                      \
+        size_t at_ = (hash_ >> 32) & set_->mask;                                                   \
         uint32_t found_ = IDSET_NONE;                                                              \
-        if (set_->slots) {                                                                         \
-            for (size_t at_ = (hash_ >> 32) & set_->mask;; at_ = (at_ + 1) & set_->mask) {         \
-                uint64_t slot_ = set_->slots[at_];                                                 \
-                if (slot_ == 0)                                                                    \
-                    break;                                                                         \
-                uint32_t id = (uint32_t)slot_ - 1;                                                 \
-                if ((slot_ ^ hash_) >> 32 == 0 && (is_equal)) {                                    \
-                    found_ = id;                                                                   \
-                    break;                                                                         \
-                }                                                                                  \
+        for (; set_->slots && (slot_ = set_->slots[at_]) != 0; at_ = (at_ + 1) & set_->mask) {     \
+            uint32_t id = (uint32_t)slot_ - 1;                                                     \
+            if ((slot_ ^ hash_) >> 32 == 0 && (is_equal)) {                                        \
+                found_ = id;                                                                       \
+                break;                                                                             \
             }                                                                                      \
         }                                                                                          \
         found_;                                                                                    \
