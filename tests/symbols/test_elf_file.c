@@ -146,8 +146,8 @@ static void opens_plain_files_only(struct test *t)
     budget_init(&b, 1 << 20);
     CHECK_INT(t, elf_open("/dev/null", &b, &f, &err), -EINVAL);
     CHECK_STR(t, err.text, "\"/dev/null\" is not a regular file");
-    CHECK_INT(t, elf_open("/nonexistent", &b, &f, &err), -ENOENT);
-    CHECK_STR(t, err.text, "could not open \"/nonexistent\": No such file or directory");
+    CHECK_INT(t, elf_open("/proc/nonexistent", &b, &f, &err), -ENOENT);
+    CHECK_STR(t, err.text, "could not open \"/proc/nonexistent\": No such file or directory");
     CHECK_INT(t, b.used, 0);
 }
 

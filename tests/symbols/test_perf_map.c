@@ -130,7 +130,7 @@ static void says_when_the_kernel_hides_its_addresses(struct test *t)
     CHECK_INT(t, kallsyms_parse(&k, BYTES(""), &b, &err), -EBADMSG);
     CHECK_STR(t, err.text, "kallsyms: empty");
     kallsyms_done(&k);
-    CHECK_INT(t, kallsyms_read(&k, "/nonexistent", &b, &err), -ENOENT);
+    CHECK_INT(t, kallsyms_read(&k, "/proc/nonexistent", &b, &err), -ENOENT);
     kallsyms_done(&k);
     CHECK_INT(t, b.used, 0);
 }
