@@ -74,7 +74,8 @@ static const char *base_name(const char *path)
 static bool is_plain_id(const char *id)
 {
     size_t n = strlen(id);
-    return n > 2 && n <= 2 * BUILD_ID_MAX && id[strspn(id, "0123456789abcdefABCDEF")] == '\0';
+    return n > 2 && n <= (size_t)2 * BUILD_ID_MAX &&
+           id[strspn(id, "0123456789abcdefABCDEF")] == '\0';
 }
 
 static bool search_by_id(struct search *s, const char *dir, int n)

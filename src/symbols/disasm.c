@@ -187,13 +187,13 @@ static int read_code(struct binary *b, uint64_t start, uint64_t end, struct byte
     return elf_read_va(f, start, end - start, ret, err);
 }
 
-int disasm_range(struct binary *b, uint64_t start, uint64_t end, bool intel, disasm_row_sink *sink,
-                 void *opaque, struct error *err)
+int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sink *sink,
+                void *opaque, struct error *err)
 {
-    struct bytes code;
+    struct bytes code = {0};
     cs_arch arch;
     cs_mode mode;
-    int r = read_code(b, start, end, &code, err);
+    int r = read_code(b, q->start, q->end, &code, err);
 
     if (r < 0)
         return r;
@@ -203,13 +203,13 @@ int disasm_range(struct binary *b, uint64_t start, uint64_t end, bool intel, dis
     d->binary = b;
     d->out = (struct disasm_row_out){.sink = sink, .opaque = opaque};
     d->code = code;
-    d->address = start;
+    d->address = q->start;
     if (arch_of(binary_elf(b), &arch, &mode) && cs_open(arch, mode, &d->handle) == CS_ERR_OK) {
         d->step = arch == CS_ARCH_X86 ? 1 : 4;
-        r = run_capstone(d, intel);
+        r = run_capstone(d, q->intel);
         cs_close(&d->handle);
     } else {
-        r = disasm_by_objdump(b, start, start + code.len, &d->out, err);
+        r = disasm_by_objdump(b, q->start, q->start + code.len, &d->out, err);
     }
     buf_done(&d->out.name);
     return r;
@@ -221,7 +221,8 @@ int disasm_function(const char *path, uint64_t start, uint64_t end, disasm_row_s
     CLEANUP(binary_closep) struct binary *b = NULL;
     int r = binary_open(path, NULL, &b, err);
 
-    return r < 0 ? r : disasm_range(b, start, end, false, sink, opaque, err);
+    struct disasm_request q = {.start = start, .end = end};
+    return r < 0 ? r : disasm_code(b, &q, sink, opaque, err);
 }
 
 /* The form of a name that the pattern matches; false when none does. */

@@ -15,7 +15,7 @@
  *     CLEANUP(binary_closep) struct binary *b = NULL;
  *     r = binary_open(path, NULL, &b, err);
  *     r = disasm_find(b, regex, 0, found, opaque);           the functions that match
- *     r = disasm_range(b, start, end, false, row, opaque, err);
+ *     r = disasm_code(b, &(struct disasm_request){start, end, false}, row, opaque, err);
  */
 struct disasm_row {
     uint64_t address;
@@ -32,13 +32,23 @@ typedef int disasm_row_sink(const struct disasm_row *row, void *opaque);
 /* More than this at once is refused. */
 #define DISASM_BYTES_MAX ((uint64_t)16 << 20)
 
+struct disasm_request {
+    uint64_t start, end; /* end is past the last byte */
+    bool intel;          /* x86: Intel's syntax instead of AT&T's */
+};
+
 /*
- * Disassembles [start, end). x86 is in AT&T syntax unless `intel`. Bytes that are no instruction
- * become ".byte". -ERANGE when the file holds no code there, -E2BIG past DISASM_BYTES_MAX,
- * -EOPNOTSUPP when neither capstone nor objdump can.
+ * Disassembles a range. Bytes that are no instruction become ".byte". -ERANGE when the file holds
+ * no code there, -E2BIG past DISASM_BYTES_MAX, -EOPNOTSUPP when neither capstone nor objdump can.
  */
-int disasm_range(struct binary *b, uint64_t start, uint64_t end, bool intel, disasm_row_sink *sink,
-                 void *opaque, struct error *err);
+int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sink *sink,
+                void *opaque, struct error *err);
+
+static inline int disasm_range(struct binary *b, uint64_t start, uint64_t end, bool intel,
+                               disasm_row_sink *sink, void *opaque, struct error *err)
+{
+    return disasm_code(b, &(struct disasm_request){start, end, intel}, sink, opaque, err);
+}
 
 /* The same for a file by name. */
 int disasm_function(const char *path, uint64_t start, uint64_t end, disasm_row_sink *sink,

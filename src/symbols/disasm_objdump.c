@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "symbols/disasm_internal.h"
@@ -19,7 +20,8 @@ static size_t parse_code(char **text, uint8_t code[CODE_BYTES_MAX])
     char *p = *text;
 
     while (n < CODE_BYTES_MAX) {
-        char pair[3] = {p[0], p[0] ? p[1] : '\0', '\0'};
+        char pair[3] = "";
+        memcpy(pair, p, p[0] ? 2 : 1);
         char *end;
         long v = strtol(pair, &end, 16);
         if (end != pair + 2 || pair[0] == ' ')
@@ -96,10 +98,10 @@ int disasm_by_objdump(struct binary *b, uint64_t start, uint64_t end, struct dis
     if (binary_elf(b)->fd < 0)
         return error_set(err, -EOPNOTSUPP, "capstone does not know this machine");
     int r = start_objdump(binary_elf(b)->path, start, end, &pid, &fd);
+    errno = -r;
     if (r < 0)
         return error_set(err, -EOPNOTSUPP,
-                         "capstone does not know this machine and objdump could not be run: %s",
-                         strerror(-r));
+                         "capstone does not know this machine and objdump could not be run: %m");
     CLEANUP(fclosep) FILE *f = fdopen(fd, "re");
     while (f && r == 0 && fgets(line, sizeof(line), f)) {
         if (!disasm_parse_objdump(line, code, &row))

@@ -72,9 +72,12 @@ int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret,
     if (!to)
         return budget_error(f->budget, err);
     int r = pread_all(f->fd, to, (size_t)n, offset);
+    if (r == -EBADMSG)
+        return error_set(err, r, "could not read at byte %ju: the file was cut short",
+                         (uintmax_t)offset);
+    errno = -r;
     if (r < 0)
-        return error_set(err, r, "could not read at byte %ju: %s", (uintmax_t)offset,
-                         r == -EBADMSG ? "the file was cut short" : strerror(-r));
+        return error_set(err, r, "could not read at byte %ju: %m", (uintmax_t)offset);
     *ret = (struct bytes){to, (size_t)n};
     return 0;
 }
@@ -144,7 +147,7 @@ static struct elf_section parse_section(const struct elf_file *f, const uint8_t 
 
 static int read_header(struct elf_file *f, struct tables *ret, struct error *err)
 {
-    struct bytes id, h;
+    struct bytes id = {0}, h = {0};
 
     if (f->size < EI_NIDENT + 36 || elf_read(f, 0, EI_NIDENT, &id, NULL) < 0 ||
         memcmp(id.data, ELFMAG, SELFMAG) != 0)
@@ -175,7 +178,7 @@ static int read_header(struct elf_file *f, struct tables *ret, struct error *err
 /* Counts that do not fit the header stand in section 0. */
 static int read_large_counts(struct elf_file *f, struct tables *t, struct error *err)
 {
-    struct bytes first;
+    struct bytes first = {0};
 
     if (t->section_offset == 0)
         return 0;
@@ -197,7 +200,7 @@ static int read_large_counts(struct elf_file *f, struct tables *t, struct error 
 static int read_segments(struct elf_file *f, const struct tables *t, struct error *err)
 {
     uint64_t size = f->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-    struct bytes table;
+    struct bytes table = {0};
 
     if (t->n_segments == 0 || t->segment_offset == 0)
         return 0;
@@ -230,7 +233,7 @@ static int read_segments(struct elf_file *f, const struct tables *t, struct erro
 
 static void name_sections(struct elf_file *f, const struct tables *t, struct bytes table)
 {
-    struct bytes names;
+    struct bytes names = {0};
 
     if (t->names >= f->n_sections || elf_section_bytes(f, &f->sections[t->names], &names, NULL) < 0)
         return;
@@ -246,7 +249,7 @@ static void name_sections(struct elf_file *f, const struct tables *t, struct byt
 static int read_sections(struct elf_file *f, const struct tables *t, struct error *err)
 {
     uint64_t size = f->is_64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
-    struct bytes table;
+    struct bytes table = {0};
 
     if (t->n_sections == 0 || t->section_offset == 0)
         return 0;
@@ -288,7 +291,7 @@ static void take_note(struct elf_file *f, uint32_t type, struct bytes owner, str
 
 static void read_notes(struct elf_file *f, uint64_t offset, uint64_t size)
 {
-    struct bytes b;
+    struct bytes b = {0};
 
     if (size > NOTES_BYTES_MAX || elf_read(f, offset, size, &b, NULL) < 0)
         return;

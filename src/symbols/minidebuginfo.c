@@ -13,7 +13,7 @@ static int unpacked_size(struct bytes in, size_t *ret, struct error *err)
     uint64_t limit = XZ_MEMORY_MAX;
     size_t at = 0;
 
-    if (in.len < 2 * LZMA_STREAM_HEADER_SIZE ||
+    if (in.len < (size_t)2 * LZMA_STREAM_HEADER_SIZE ||
         lzma_stream_footer_decode(&flags, in.data + in.len - LZMA_STREAM_HEADER_SIZE) != LZMA_OK ||
         flags.backward_size > in.len - LZMA_STREAM_HEADER_SIZE)
         return error_set(err, -EBADMSG, "mini debug info: not a whole xz file");

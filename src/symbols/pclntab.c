@@ -58,7 +58,7 @@ static bool version_of(uint32_t magic, enum pclntab_version *ret)
 
 static uint64_t function_entry_size(const struct pclntab *t)
 {
-    return 2 * (t->version >= PCLNTAB_1_18 ? 4 : t->word);
+    return 2 * (uint64_t)(t->version >= PCLNTAB_1_18 ? 4 : t->word);
 }
 
 /* The table that header word `n` points to. */
@@ -248,7 +248,8 @@ static bool inline_tree(const struct pclntab *t, const struct record *r, uint32_
 
     return t->funcdata.len > 0 && t->version >= PCLNTAB_1_18 &&
            r->n_funcdata > FUNCDATA_INLINE_TREE && r->n_pcdata > PCDATA_INLINE_TREE_INDEX &&
-           read32(t, r->bytes, funcdata + 4 * FUNCDATA_INLINE_TREE, ret) && *ret != UINT32_MAX;
+           read32(t, r->bytes, funcdata + 4 * (uint64_t)FUNCDATA_INLINE_TREE, ret) &&
+           *ret != UINT32_MAX;
 }
 
 /* The innermost call that was inlined at pc; false when there is none. */
@@ -259,7 +260,8 @@ static bool inlined_at(const struct pclntab *t, const struct record *r, uint64_t
     uint32_t tree, table, name, parent, start = 0;
 
     if (!inline_tree(t, r, &tree) ||
-        !read32(t, r->bytes, r->size + 4 * PCDATA_INLINE_TREE_INDEX, &table) || table == 0)
+        !read32(t, r->bytes, r->size + 4 * (uint64_t)PCDATA_INLINE_TREE_INDEX, &table) ||
+        table == 0)
         return false;
     int32_t index = value_at(t, table, r->entry, pc);
     if (index < 0)

@@ -31,7 +31,8 @@ class Result:
 
 def run_vesta(*args, stdin=None, env=None, timeout=60, check=None):
     """Runs vesta; with check=N, fails unless the exit code is N."""
-    full_env = dict(os.environ, **(env or {}))
+    # What programs remember between runs stays with the build.
+    full_env = {**os.environ, "XDG_CACHE_HOME": str(BUILD / "e2e-cache"), **(env or {})}
     done = subprocess.run(
         [str(BUILD / "vesta"), *map(str, args)],
         input=stdin if stdin is not None else b"",

@@ -81,7 +81,9 @@ static void disassembles_functions_with_their_lines(struct test *t)
             TEST_SKIP(t, CORPUS_ABSENT);
         find(t, b, cases[i].pattern, &s);
         CHECK(t, s.end > s.start);
-        CHECK_INT(t, disasm_range(b, s.start, s.end, false, take_row, &s, &err), 0);
+        CHECK_INT(
+            t, disasm_code(b, &(struct disasm_request){s.start, s.end, false}, take_row, &s, &err),
+            0);
         CHECK(t, s.rows > 3 && s.is_gapless && s.next == s.end);
         CHECK(t, s.placed > s.rows / 2);
         if (cases[i].first)
@@ -98,12 +100,15 @@ static void names_branch_targets_and_knows_intels_syntax(struct test *t)
     if (!b)
         TEST_SKIP(t, CORPUS_ABSENT);
     find(t, b, "^fib$", &s);
-    CHECK_INT(t, disasm_range(b, s.start, s.end, true, take_row, &s, &err), 0);
+    CHECK_INT(t, disasm_code(b, &(struct disasm_request){s.start, s.end, true}, take_row, &s, &err),
+              0);
     CHECK(t, s.calls > 0);
     CHECK(t, !strchr(s.first, '%'));
     /* The sink may stop it. */
     struct seen two = {.stop_after = 2};
-    CHECK_INT(t, disasm_range(b, s.start, s.end, false, take_row, &two, &err), -ECANCELED);
+    CHECK_INT(t,
+              disasm_code(b, &(struct disasm_request){s.start, s.end, false}, take_row, &two, &err),
+              -ECANCELED);
     CHECK_INT(t, two.rows, 2);
     /* A function may also be found by an address in it. */
     struct seen by_address = {0};
@@ -125,7 +130,7 @@ static void runs_objdump_for_other_machines(struct test *t)
     if (!b)
         TEST_SKIP(t, CORPUS_ABSENT);
     find(t, b, "^inner$", &s);
-    int r = disasm_range(b, s.start, s.end, false, take_row, &s, &err);
+    int r = disasm_code(b, &(struct disasm_request){s.start, s.end, false}, take_row, &s, &err);
     /* This objdump may know RISC-V or not; it must say so. */
     if (r < 0) {
         CHECK_INT(t, r, -EOPNOTSUPP);
@@ -160,13 +165,21 @@ static void refuses_ranges_without_code(struct test *t)
 
     if (!b)
         TEST_SKIP(t, CORPUS_ABSENT);
-    CHECK_INT(t, disasm_range(b, 0x2000, 0x1000, false, take_row, &s, &err), -ERANGE);
+    CHECK_INT(t,
+              disasm_code(b, &(struct disasm_request){0x2000, 0x1000, false}, take_row, &s, &err),
+              -ERANGE);
     CHECK_STR(t, err.text, "no code from 0x2000 to 0x1000");
-    CHECK_INT(t, disasm_range(b, 0, 1ull << 40, false, take_row, &s, &err), -E2BIG);
+    CHECK_INT(t, disasm_code(b, &(struct disasm_request){0, 1ull << 40, false}, take_row, &s, &err),
+              -E2BIG);
     CHECK_STR(t, err.text, "1099511627776 bytes of code are more than the limit of 16777216");
-    CHECK_INT(t, disasm_range(b, 1ull << 40, (1ull << 40) + 8, false, take_row, &s, &err), -ERANGE);
+    CHECK_INT(t,
+              disasm_code(b, &(struct disasm_request){1ull << 40, (1ull << 40) + 8, false},
+                          take_row, &s, &err),
+              -ERANGE);
     CLEANUP(binary_closep) struct binary *debug = open_own("work-stripped.debug");
-    CHECK_INT(t, disasm_range(debug, 0x1100, 0x1110, false, take_row, &s, &err), -ERANGE);
+    CHECK_INT(
+        t, disasm_code(debug, &(struct disasm_request){0x1100, 0x1110, false}, take_row, &s, &err),
+        -ERANGE);
     CHECK(t, strstr(err.text, "holds debug info only, not the code"));
 }
 
