@@ -39,17 +39,25 @@ static uint64_t thread_hash(int64_t pid, int64_t tid, bool is_process)
     return hash_mix(hash_mix((uint64_t)pid, (uint64_t)tid), is_process);
 }
 
+static uint32_t find_thread(const struct chrome_trace *t, int64_t pid, int64_t tid, bool is_process)
+{
+    const struct chrome_thread *threads = t->threads.data;
+
+    return IDSET_FIND(&t->thread_index, thread_hash(pid, tid, is_process), at,
+                      threads[at].pid == pid && threads[at].tid == tid &&
+                          threads[at].is_process == is_process);
+}
+
 uint32_t chrome_add_thread(struct chrome_trace *t, int64_t pid, int64_t tid, bool is_process)
 {
-    uint64_t hash = thread_hash(pid, tid, is_process);
-    uint32_t found = IDSET_FIND(&t->thread_index, hash, at,
-                                t->threads.data[at].pid == pid && t->threads.data[at].tid == tid &&
-                                    t->threads.data[at].is_process == is_process);
-    if (found != IDSET_NONE)
-        return found;
+    uint32_t at = find_thread(t, pid, tid, is_process);
     struct chrome_thread new = {.pid = pid, .tid = tid, .is_process = is_process};
-    uint32_t at = (uint32_t)t->threads.len;
-    if (!vec_push(t->budget, &t->threads, new) || !idset_add(t->budget, &t->thread_index, hash, at))
+
+    if (at != IDSET_NONE)
+        return at;
+    at = (uint32_t)t->threads.len;
+    if (!vec_push(t->budget, &t->threads, new) ||
+        !idset_add(t->budget, &t->thread_index, thread_hash(pid, tid, is_process), at))
         return 0;
     return at;
 }
@@ -67,7 +75,8 @@ uint32_t chrome_thread_attrs(struct chrome_trace *t, uint32_t thread)
 {
     struct dict *d = t->dict;
     int64_t pid = t->threads.data[thread].pid, tid = t->threads.data[thread].tid;
-    uint32_t process_name = t->threads.data[chrome_add_thread(t, pid, 0, true)].name;
+    uint32_t process = find_thread(t, pid, 0, true);
+    uint32_t process_name = process != IDSET_NONE ? t->threads.data[process].name : 0;
     uint32_t thread_name = t->threads.data[thread].name;
     uint32_t ids[4] = {dict_int_attribute(d, dict_cstring(d, "process.pid"), pid, 0)};
 

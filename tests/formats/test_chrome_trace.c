@@ -104,11 +104,11 @@ static void keeps_arguments_as_attributes_of_the_frame(struct test *t)
     buf_add_str(
         &text,
         "[" EVENT("B", "f", "\"ts\":0,\"args\":{ \"x\" : \"a \\\" b\" }") "," EVENT(
-            "E",
-            "f", "\"ts\":1,\"args\":{\"x\":\"a \\\" b\"}") "," EVENT("X", "f",
-                                                                     "\"ts\":2,\"tdur\":3,\"args\":"
-                                                                     "{}") "," EVENT("X", "",
-                                                                                     "\"ts\":9"));
+            "E", "f",
+            "\"ts\":1,\"args\":{\"x\":\"a \\\" b\"}") "," EVENT("X", "f",
+                                                                "\"ts\":2,\"tdur\":3,\"args\":"
+                                                                "{}") "," EVENT("X", "",
+                                                                                "\"ts\":9"));
     buf_add_str(&text,
                 ",{\"ph\":\"X\",\"name\":\"f\",\"pid\":1,\"tid\":1,\"ts\":20,\"args\":{\"l\":\"");
     for (int i = 0; i < 2000; i++)
@@ -178,6 +178,22 @@ static void splits_by_thread_and_names_them(struct test *t)
         dict_attrs_get(dict, second->attrs[0], dict_find_string(dict, BYTES("thread.id")));
     CHECK_INT(t, dict->attributes.data[id].number, 7);
     decoded_done(t, &d);
+}
+
+static void takes_any_number_of_threads(struct test *t)
+{
+    for (int n = 1; n < 40; n++) {
+        struct buf text = {0};
+        struct decoded d;
+        buf_add_byte(&text, '[');
+        for (int i = 0; i < n; i++)
+            buf_addf(&text, "{\"ph\":\"X\",\"ts\":1,\"dur\":2,\"pid\":%d,\"tid\":%d},", i / 2, i);
+        decode_bytes(&d, FORMAT, buf_bytes(&text), (size_t)1 << 24);
+        CHECK_INT(t, d.r, 0);
+        CHECK_INT(t, d.set->profiles.len, n);
+        decoded_done(t, &d);
+        buf_done(&text);
+    }
 }
 
 #define CHUNK_1                                                                                    \
@@ -392,6 +408,7 @@ static const struct test_case cases[] = {
     TEST(keeps_arguments_as_attributes_of_the_frame),
     TEST(knows_where_hermes_functions_are),
     TEST(splits_by_thread_and_names_them),
+    TEST(takes_any_number_of_threads),
     TEST(joins_the_chunks_of_a_cpu_profile_in_order_of_time),
     TEST(reads_a_cpu_profile_in_one_piece),
     TEST(reads_samples_over_stack_frames),
