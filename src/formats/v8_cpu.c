@@ -234,7 +234,9 @@ static uint32_t next_stack(const struct v8_tree *t, struct v8_node *n)
         while (greatest_common_divisor(n->tick_step, total) != 1)
             n->tick_step++;
     }
-    n->tick = (n->tick + n->tick_step) % total;
+    n->tick += n->tick_step;
+    while (n->tick >= total)
+        n->tick -= total;
     return stack_of_tick(t, n, (int64_t)n->tick);
 }
 
