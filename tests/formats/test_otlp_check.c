@@ -217,7 +217,7 @@ static void survives_any_byte_being_wrong(struct test *t)
         b.data[i] = was;
         check((struct bytes){b.data, i});
     }
-    CHECK_INT(t, otlp_check(BYTES("\xff\xff"), &(struct buf){0}) > 0, 1);
+    CHECK(t, strlen(check(BYTES("\xff\xff"))) > 0);
     buf_done(&b);
 }
 
