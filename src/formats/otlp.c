@@ -35,15 +35,12 @@ bool otlp_good(struct otlp *o, const struct pb_reader *r)
     return o->status == 0;
 }
 
-uint32_t otlp_get(struct otlp *o, const otlp_ids *table, uint64_t index, const char *name,
-                  const uint8_t *at)
+uint32_t otlp_no_element(struct otlp *o, size_t len, uint64_t index, const char *name,
+                         const uint8_t *at)
 {
-    if (__builtin_expect(index < table->len, 1))
-        return table->data[index];
-    /* Unset and null are the same, also where a sender left a table out. */
     if (index != 0)
         otlp_fail(o, at, "element %lld of the %s table does not exist: it has %zu",
-                  (long long)index, name, table->len);
+                  (long long)index, name, len);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "formats/format.h"
+#include "formats/packed_stack.h"
 #include "wire/protobuf.h"
 
 /*
@@ -135,6 +136,13 @@ struct otlp_table {
     size_t n; /* elements seen by the first walk */
 };
 
+#define OTLP_MEMO_SLOTS 256
+
+struct otlp_memo {
+    struct bytes list;
+    uint32_t attrs;
+};
+
 /* One message being read. */
 struct otlp {
     struct profile_set *set;
@@ -158,6 +166,7 @@ struct otlp {
     VEC(uint8_t) roles;                                                          /* of attributes */
 
     /* Scratch, kept from element to element. */
+    struct packed_stacks packed;
     otlp_ids ids, path_locations, path_nodes;
     otlp_ids slice;          /* 1.7: the locations of the profile that samples are slices of */
     uint64_t n_slice_frames; /* frames taken from it so far */
@@ -167,9 +176,8 @@ struct otlp {
     struct buf value;
     size_t value_charged;
 
-    /* The last sample's attributes, which the next one often shares. */
-    struct bytes last_attributes;
-    uint32_t last_attrs;
+    /* Sets of attributes by the bytes that stood for them: samples share them. */
+    struct otlp_memo attrs_memo[OTLP_MEMO_SLOTS];
 
     uint32_t resource_index, scope_index; /* of the message's next */
 };
@@ -189,9 +197,34 @@ static inline bool otlp_next(struct otlp *o, struct pb_reader *r)
     return false;
 }
 
+/* Passes by the short samples that come next in a profile, and counts them: there may be millions.
+ */
+static inline size_t otlp_skip_samples(struct pb_reader *r)
+{
+    const uint8_t *p = r->pos;
+    size_t n = 0;
+
+    for (; r->end - p > 2 && p[0] == (PROFILE_SAMPLES << 3 | PB_BYTES) && p[1] < 0x80 &&
+           p[1] <= r->end - p - 2;
+         n++)
+        p += 2 + p[1];
+    r->pos = p;
+    return n;
+}
+
+/* Says that an index is past the end of its table, unless it is 0: unset and null are the same,
+ * also where a sender left a table out. Returns 0. */
+uint32_t otlp_no_element(struct otlp *o, size_t len, uint64_t index, const char *name,
+                         const uint8_t *at);
+
 /* The id behind an index, or 0 with the message failed. */
-uint32_t otlp_get(struct otlp *o, const otlp_ids *table, uint64_t index, const char *name,
-                  const uint8_t *at);
+static inline uint32_t otlp_get(struct otlp *o, const otlp_ids *table, uint64_t index,
+                                const char *name, const uint8_t *at)
+{
+    if (__builtin_expect(index < table->len, 1))
+        return table->data[index];
+    return otlp_no_element(o, table->len, index, name, at);
+}
 
 /* otlp_layout.c: NULL with the message failed when there is no telling, or no support. */
 const struct otlp_layout *otlp_tell_layout(struct otlp *o);
@@ -231,7 +264,8 @@ void otlp_read_resource(struct otlp *o, struct bytes message);
 /* otlp_join.c: the profiles from `first` on are those of one scope. */
 void otlp_join_scope(struct otlp *o, size_t first);
 
-/* otlp.c: decodes one message whose layout is known from elsewhere, or NULL to tell it. */
+/* otlp.c: decodes one message, with 16 readable bytes behind, whose layout is known from elsewhere,
+ * or NULL to tell it. */
 struct otlp_source {
     const char *format;
     const struct otlp_layout *layout;

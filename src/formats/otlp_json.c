@@ -264,7 +264,8 @@ static int decode_document(struct json_reader *r, struct profile_set *out, struc
                                      .layout = t.is_1_7 ? &otlp_layout_own_1_7 : &otlp_layout_own,
                                      .locate = find_place,
                                      .map = &t};
-        struct bytes message = t.out.data ? buf_bytes(&t.out) : BYTES("");
+        memset(buf_reserve(&t.out, 16), 0, 16); /* readable, as input_all() has it */
+        struct bytes message = buf_bytes(&t.out);
         result = otlp_decode_message(message, &source, out, err);
     }
     vec_done(out->budget, &t.checkpoints);

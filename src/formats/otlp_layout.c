@@ -270,6 +270,8 @@ static void look_at_profile(struct otlp *o, struct bytes profile, struct evidenc
     uint32_t n_types = 0;
 
     while (otlp_next(o, &r)) {
+        if (samples_decided(e))
+            otlp_skip_samples(&r);
         bool bytes = r.wire == PB_BYTES, varint = r.wire == PB_VARINT;
         switch (r.field) {
         case 1:

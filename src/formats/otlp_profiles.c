@@ -2,6 +2,7 @@
  * Resources, scopes, profiles and samples. Fields come in any order: whatever must be known before
  * the samples is read by a first walk over its message, the samples by a second.
  */
+#include "base/hash.h"
 #include "formats/otlp_internal.h"
 
 /* A 1.7 message may have every sample refer to all locations: its size does not bound the work. */
@@ -16,75 +17,50 @@ static uint32_t string_at(struct otlp *o, struct pb_reader *r)
 struct raw_sample {
     uint64_t stack, start, length, link;
     bool has_link;
-    size_t n_attribute_fields;
-    struct bytes attributes;
+    struct bytes attributes, values, times;
+    uint32_t n_attributes, n_values, n_times; /* how often the field came */
+    bool is_odd;                              /* lists in pieces, or not packed */
 };
 
-static void add_values(struct otlp *o, struct pb_reader *r)
+/* Keeps the list of a field that ought to come once, packed. */
+static void keep_list(struct raw_sample *s, const struct pb_reader *r, struct bytes *list,
+                      uint32_t *n)
 {
-    struct bytes list = pb_packed(r);
-
-    if (!vec_reserve(o->budget, &o->values, list.len))
-        return;
-    for (uint64_t v; pb_packed_next(r, &list, &v);)
-        o->values.data[o->values.len++] = (int64_t)v;
-}
-
-static void add_times(struct otlp *o, struct pb_reader *r)
-{
-    if (r->wire == PB_BYTES) {
-        if (r->data.len % 8 != 0)
-            pb_fail(r, "a list of times is not made of 8-byte numbers");
-        else if (vec_reserve(o->budget, &o->times, r->data.len / 8)) {
-            memcpy(o->times.data + o->times.len, r->data.data, r->data.len);
-            o->times.len += r->data.len / 8;
-        }
-    } else {
-        vec_push(o->budget, &o->times, pb_u64(r));
-    }
-}
-
-static void add_varint_times(struct otlp *o, struct pb_reader *r)
-{
-    struct bytes list = pb_packed(r);
-
-    for (uint64_t v; pb_packed_next(r, &list, &v);)
-        vec_push(o->budget, &o->times, v);
+    s->is_odd |= (*n)++ > 0 || r->wire != PB_BYTES;
+    *list = r->data;
 }
 
 static bool read_raw_sample(struct otlp *o, struct bytes message, struct raw_sample *s)
 {
     struct pb_reader r = pb_reader(message);
 
-    vec_clear(&o->values);
-    vec_clear(&o->times);
     while (pb_next(&r)) {
         switch (otlp_field(o->layout->sample, r.field)) {
         case SAMPLE_STACK:
             s->stack = pb_u64(&r);
             break;
         case SAMPLE_ATTRIBUTES:
-            s->n_attribute_fields++;
-            s->attributes = pb_packed(&r);
+            keep_list(s, &r, &s->attributes, &s->n_attributes);
             break;
         case SAMPLE_LINK:
             s->link = pb_u64(&r);
             s->has_link = true;
             break;
         case SAMPLE_VALUES:
-            add_values(o, &r);
+            keep_list(s, &r, &s->values, &s->n_values);
             break;
         case SAMPLE_TIMES:
-            add_times(o, &r);
+            keep_list(s, &r, &s->times, &s->n_times);
+            break;
+        case SAMPLE_VARINT_TIMES:
+            s->is_odd = true;
+            s->n_times++;
             break;
         case SAMPLE_START:
             s->start = pb_u64(&r);
             break;
         case SAMPLE_LENGTH:
             s->length = pb_u64(&r);
-            break;
-        case SAMPLE_VARINT_TIMES:
-            add_varint_times(o, &r);
             break;
         default:
             break;
@@ -93,23 +69,103 @@ static bool read_raw_sample(struct otlp *o, struct bytes message, struct raw_sam
     return otlp_good(o, &r);
 }
 
+/* The same for samples as most senders write them: short tags, lists packed and in one piece. */
+static bool read_plain_sample(const uint8_t *fields, struct bytes message, struct raw_sample *s)
+{
+    const uint8_t *pos = message.data, *end = pos + message.len;
+
+    while (pos < end) {
+        uint8_t tag = *pos++;
+        struct bytes *list;
+        uint64_t v;
+        if (tag >= 0x80 || !pb_varint(&pos, end, &v))
+            return false;
+        switch (fields[tag >> 3] << 3 | (tag & 7)) {
+        case SAMPLE_STACK << 3 | PB_VARINT:
+            s->stack = v;
+            continue;
+        case SAMPLE_LINK << 3 | PB_VARINT:
+            s->link = v;
+            s->has_link = true;
+            continue;
+        case SAMPLE_ATTRIBUTES << 3 | PB_BYTES:
+            list = &s->attributes;
+            s->n_attributes++;
+            break;
+        case SAMPLE_VALUES << 3 | PB_BYTES:
+            list = &s->values;
+            s->n_values++;
+            break;
+        case SAMPLE_TIMES << 3 | PB_BYTES:
+            list = &s->times;
+            s->n_times++;
+            break;
+        default:
+            return false;
+        }
+        if (v > (size_t)(end - pos) || list->data)
+            return false;
+        *list = (struct bytes){pos, (size_t)v};
+        pos += v;
+    }
+    return true;
+}
+
+static void add_times(struct otlp *o, struct pb_reader *r)
+{
+    if (r->wire != PB_BYTES) {
+        vec_push(o->budget, &o->times, pb_u64(r));
+    } else if (r->data.len % 8 != 0) {
+        pb_fail(r, "a list of times is not made of 8-byte numbers");
+    } else if (vec_reserve(o->budget, &o->times, r->data.len / 8)) {
+        vec_copy_(o->times.data + o->times.len, r->data.data, r->data.len);
+        o->times.len += r->data.len / 8;
+    }
+}
+
+/* The values and times of a sample into o->values and o->times. */
+static void read_lists(struct otlp *o, struct bytes message)
+{
+    struct pb_reader r = pb_reader(message);
+
+    vec_clear(&o->values);
+    vec_clear(&o->times);
+    while (otlp_next(o, &r)) {
+        uint32_t field = otlp_field(o->layout->sample, r.field);
+        if (field == SAMPLE_TIMES) {
+            add_times(o, &r);
+        } else if (field == SAMPLE_VALUES || field == SAMPLE_VARINT_TIMES) {
+            struct bytes list = pb_packed(&r);
+            for (uint64_t v; pb_packed_next(&r, &list, &v);) {
+                if (field == SAMPLE_VALUES)
+                    vec_push(o->budget, &o->values, (int64_t)v);
+                else
+                    vec_push(o->budget, &o->times, v);
+            }
+        }
+    }
+}
+
 static uint32_t sample_attrs(struct otlp *o, struct bytes message, const struct raw_sample *s)
 {
-    if (s->n_attribute_fields == 0)
+    struct otlp_memo *memo = NULL;
+
+    if (s->n_attributes == 0)
         return 0;
-    bool one = s->n_attribute_fields == 1;
-    if (one && bytes_equal(s->attributes, o->last_attributes))
-        return o->last_attrs;
+    if (!s->is_odd) {
+        uint64_t hash = hash_bytes(s->attributes.data, s->attributes.len);
+        memo = &o->attrs_memo[hash >> 32 & (OTLP_MEMO_SLOTS - 1)];
+        if (memo->list.data && bytes_equal(memo->list, s->attributes))
+            return memo->attrs;
+    }
     vec_clear(&o->ids);
     for (struct pb_reader r = pb_reader(message); otlp_next(o, &r);) {
         if (otlp_field(o->layout->sample, r.field) == SAMPLE_ATTRIBUTES)
             otlp_add_labels(o, &r);
     }
     uint32_t attrs = dict_attrs(o->dict, o->ids.data, o->ids.len);
-    if (one) {
-        o->last_attributes = s->attributes;
-        o->last_attrs = attrs;
-    }
+    if (memo)
+        *memo = (struct otlp_memo){s->attributes, attrs};
     return attrs;
 }
 
@@ -185,13 +241,62 @@ static void add_rows(struct otlp *o, struct profile *p, struct sample *row, cons
     }
 }
 
-static void read_sample(struct otlp *o, struct profile *p, struct bytes message)
+/* profile_add() for one type where all is ready: no time, and no column to make. */
+static void add_row(struct profile *p, const struct sample *row)
+{
+    size_t i = p->n_samples;
+
+    if (i == p->cap || (row->attrs && !p->attrs) || (row->link && !p->link) || p->time_ns) {
+        profile_add(p, row);
+        return;
+    }
+    p->node[i] = row->node;
+    p->values[0][i] = row->values[0];
+    if (p->attrs)
+        p->attrs[i] = row->attrs;
+    if (p->link)
+        p->link[i] = row->link;
+    p->n_samples++;
+}
+
+/* The usual shapes of a profile of one type: one value, or only times. False for any other. */
+static bool add_plain_rows(struct otlp *o, struct profile *p, const struct raw_sample *s,
+                           struct sample row)
+{
+    const uint8_t *pos = s->values.data;
+    uint64_t v;
+    int64_t value = 1;
+
+    if (s->is_odd || p->n_types != 1 || s->n_values + s->n_times != 1)
+        return false;
+    row.values = &value;
+    if (s->n_values) {
+        if (!pb_varint(&pos, pos + s->values.len, &v) || pos != s->values.data + s->values.len)
+            return false;
+        value = (int64_t)v;
+        add_row(p, &row);
+        return true;
+    }
+    if (s->times.len == 0 || s->times.len % 8 != 0)
+        return false;
+    for (size_t i = 0; i < s->times.len && !budget_failed(o->budget); i += 8) {
+        memcpy(&row.time_ns, s->times.data + i, 8);
+        profile_add(p, &row);
+    }
+    return true;
+}
+
+static __attribute__((flatten)) void read_sample(struct otlp *o, struct profile *p,
+                                                 struct bytes message)
 {
     struct raw_sample s = {0};
     struct sample row = {0};
 
-    if (!read_raw_sample(o, message, &s))
-        return;
+    if (!read_plain_sample(o->layout->sample, message, &s)) {
+        s = (struct raw_sample){0};
+        if (!read_raw_sample(o, message, &s))
+            return;
+    }
     if (s.length > 0)
         row.node = sample_slice(o, &s, message.data);
     else
@@ -199,6 +304,9 @@ static void read_sample(struct otlp *o, struct profile *p, struct bytes message)
     row.attrs = sample_attrs(o, message, &s);
     if (s.has_link)
         row.link = otlp_get(o, &o->links, s.link, "link", message.data);
+    if (o->status < 0 || add_plain_rows(o, p, &s, row))
+        return;
+    read_lists(o, message);
     if (o->status == 0)
         add_rows(o, p, &row, message.data);
 }
@@ -364,7 +472,7 @@ static void read_profile(struct otlp *o, struct bytes message)
         return;
     vec_clear(&o->ids);
     vec_clear(&o->slice);
-    while (otlp_next(o, &r)) {
+    while (n_samples += otlp_skip_samples(&r), otlp_next(o, &r)) {
         if (r.field == PROFILE_SAMPLES)
             n_samples++;
         else

@@ -3,7 +3,7 @@
  * first walk notes where each one's elements lie, and then they are read in the order of need:
  * strings, attributes, links, functions, mappings, locations, stacks.
  */
-#include <inttypes.h>
+#include <errno.h>
 
 #include "formats/otlp_internal.h"
 
@@ -68,7 +68,7 @@ static bool next_element(struct elements *e, struct bytes *ret)
     if (!otlp_next(e->o, &e->r))
         return false;
     *ret = pb_bytes(&e->r);
-    return otlp_good(e->o, &e->r);
+    return !e->r.failure || otlp_good(e->o, &e->r);
 }
 
 static bool reserve(struct otlp *o, otlp_ids *ids, const struct elements *e)
@@ -187,7 +187,7 @@ static void read_links(struct otlp *o)
     }
 }
 
-static void read_functions(struct otlp *o)
+static __attribute__((flatten)) void read_functions(struct otlp *o)
 {
     struct elements e = elements(o, DICTIONARY_FUNCTIONS);
     struct bytes m;
@@ -348,7 +348,8 @@ static void location_attributes(struct otlp *o, struct pb_reader *r, struct loca
     }
 }
 
-static uint32_t read_location(struct otlp *o, struct bytes message)
+/* Flat, as is reading functions: these tables are most of a message. */
+static __attribute__((flatten)) uint32_t read_location(struct otlp *o, struct bytes message)
 {
     struct pb_reader r = pb_reader(message);
     struct location l = {0};
@@ -408,14 +409,6 @@ static void read_locations(struct otlp *o)
     }
 }
 
-/* A stack may say "unknown" in its middle: that is a frame, and must not vanish. */
-static uint32_t location_at(struct otlp *o, uint64_t index, const uint8_t *at)
-{
-    if (index == 0 && !o->layout->zero_is_real)
-        return dict_location(o->dict, (struct location){0}, NULL, 0);
-    return otlp_get(o, &o->locations, index, "location", at);
-}
-
 uint32_t otlp_stack(struct otlp *o, const uint32_t *leaf_first, size_t n)
 {
     size_t shared = 0, had = o->path_locations.len;
@@ -438,34 +431,107 @@ uint32_t otlp_stack(struct otlp *o, const uint32_t *leaf_first, size_t n)
     return node;
 }
 
-static uint32_t read_stack(struct otlp *o, struct bytes message)
+/* A stack may say "unknown" in its middle: that is a frame, and must not vanish. */
+static bool add_blank_location(struct otlp *o)
+{
+    uint32_t blank = dict_location(o->dict, (struct location){0}, NULL, 0);
+
+    if (blank == 0 || (o->locations.len == 0 && !vec_push(o->budget, &o->locations, 0)))
+        return false;
+    o->locations.data[0] = blank;
+    o->packed.dense = o->locations.data;
+    o->packed.n_dense = o->locations.len;
+    return true;
+}
+
+/* True when what failed may be tried again. */
+static bool stack_failed(struct otlp *o, int result)
+{
+    const struct packed_stacks *s = &o->packed;
+
+    if (result == -EBADMSG && s->is_malformed)
+        otlp_fail(o, s->failed_at, "a packed number is cut short or too long");
+    else if (result == -EBADMSG && s->unknown_id == 0 && add_blank_location(o))
+        return true;
+    else if (result == -EBADMSG && s->unknown_id != 0)
+        otlp_no_element(o, o->locations.len, s->unknown_id, "location", s->failed_at);
+    else if (o->status == 0)
+        o->status = budget_error(o->budget, o->err);
+    return false;
+}
+
+/* A stack in several pieces. */
+static uint32_t read_odd_stack(struct otlp *o, struct bytes message)
 {
     struct pb_reader r = pb_reader(message);
 
-    vec_clear(&o->ids);
-    while (pb_next(&r)) {
+    vec_clear(&o->packed.stack);
+    while (otlp_next(o, &r)) {
         if (r.field != 1)
             continue;
         struct bytes list = pb_packed(&r);
-        if (!vec_reserve(o->budget, &o->ids, list.len))
-            break;
-        for (uint64_t v; pb_packed_next(&r, &list, &v);)
-            o->ids.data[o->ids.len++] = location_at(o, v, list.data);
+        size_t before = o->packed.stack.len;
+        int result;
+        while ((result = packed_stack_append(&o->packed, list)) < 0 && stack_failed(o, result))
+            o->packed.stack.len = before;
     }
-    return otlp_good(o, &r) ? otlp_stack(o, o->ids.data, o->ids.len) : 0;
+    return o->status == 0 ? otlp_stack(o, o->packed.stack.data, o->packed.stack.len) : 0;
+}
+
+/* The list of a stack that is nothing but one packed list, as they are but for odd senders. */
+static bool is_plain_stack(struct bytes message, struct bytes *ret_list)
+{
+    const uint8_t *pos = message.data + 1, *end = message.data + message.len;
+    uint64_t len;
+
+    if (message.len == 0) {
+        *ret_list = message;
+        return true;
+    }
+    if (message.data[0] != (1 << 3 | PB_BYTES) || !pb_varint(&pos, end, &len) ||
+        len != (size_t)(end - pos))
+        return false;
+    *ret_list = (struct bytes){pos, (size_t)len};
+    return true;
+}
+
+static void flush_stacks(struct otlp *o, const struct bytes *lists, size_t n)
+{
+    int result;
+
+    while ((result = packed_stacks_read(&o->packed, lists, n, o->stacks.data + o->stacks.len)) <
+               0 &&
+           stack_failed(o, result))
+        ;
+    if (result == 0)
+        o->stacks.len += n;
 }
 
 static void read_stacks(struct otlp *o)
 {
     struct elements e = elements(o, DICTIONARY_STACKS);
-    struct bytes m;
+    struct bytes m, lists[PACKED_STACKS_AT_ONCE];
+    size_t n = 0;
 
+    o->packed.dict = o->dict;
+    o->packed.dense = o->locations.data;
+    o->packed.n_dense = o->locations.len;
     if (!reserve(o, &o->stacks, &e))
         return;
     while (next_element(&e, &m)) {
-        uint32_t node = read_stack(o, m);
-        o->stacks.data[o->stacks.len++] = node;
+        bool plain = is_plain_stack(m, &lists[n]);
+        n += plain;
+        if (n == PACKED_STACKS_AT_ONCE || (!plain && n > 0)) {
+            flush_stacks(o, lists, n);
+            n = 0;
+        }
+        if (!plain && o->status == 0) {
+            uint32_t node = read_odd_stack(o, m);
+            o->stacks.data[o->stacks.len++] = node;
+        }
     }
+    if (o->status == 0)
+        flush_stacks(o, lists, n);
 }
 
 static void check_zero(struct otlp *o, otlp_ids *table, const char *name)
@@ -508,6 +574,8 @@ void otlp_tables_done(struct otlp *o)
     vec_done(b, &o->stacks);
     vec_done(b, &o->roles);
     vec_done(b, &o->ids);
+    if (o->packed.dict)
+        packed_stacks_done(&o->packed);
     vec_done(b, &o->slice);
     vec_done(b, &o->path_locations);
     vec_done(b, &o->path_nodes);
