@@ -69,8 +69,8 @@ static void check_round_trip(const struct profile_set *set)
 
 static void merge_and_check(struct profile_set *set)
 {
-    struct profile *merged = profile_merge(set->dict, set->profiles.data, set->profiles.len,
-                                           (struct merge_options){0});
+    struct profile *merged =
+        profile_merge(set->dict, set->profiles.data, set->profiles.len, (struct merge_options){0});
     if (!merged)
         return;
     profile_set_truncate(set, 0);

@@ -22,10 +22,11 @@ int budget_error(const struct budget *b, struct error *err)
 {
     char limit[32], asked[32], used[32];
 
-    return error_set(err, -ENOBUFS,
-                     "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
-                     human(b->limit, limit, sizeof(limit)), human(b->used, used, sizeof(used)),
-                     human(b->asked, asked, sizeof(asked)));
+    return error_set(
+        err, -ENOBUFS,
+        "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
+        human(b->limit, limit, sizeof(limit)), human(b->used, used, sizeof(used)),
+        human(b->asked, asked, sizeof(asked)));
 }
 
 bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size)

@@ -17,9 +17,9 @@ int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
 {
     int code;
     PCRE2_SIZE at;
-    pcre2_code *compiled =
-        pcre2_compile(pattern.len ? pattern.data : (const uint8_t *)"", pattern.len,
-                      PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+    pcre2_code *compiled = pcre2_compile(
+        pattern.len ? pattern.data : (const uint8_t *)"", pattern.len,
+        PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
     if (!compiled) {
         char why[128];
         pcre2_get_error_message(code, (uint8_t *)why, sizeof(why));
@@ -53,7 +53,7 @@ void regex_free(struct regex *re)
     free(re);
 }
 
-static struct bytes group(const struct regex *re, struct bytes text, uint32_t n)
+static struct bytes group(const struct regex *re, struct bytes text, size_t n)
 {
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->match);
     if (n >= pcre2_get_ovector_count(re->match) || span[2 * n] == PCRE2_UNSET ||

@@ -46,7 +46,7 @@
                    (v)->len = (n), true)                                                           \
                 : false))
 
-#define vec_last(v) ((v)->data[(v)->len - 1])
+#define vec_last(v)  ((v)->data[(v)->len - 1])
 #define vec_clear(v) ((v)->len = 0)
 
 #define vec_done(b, v)                                                                             \

@@ -41,7 +41,7 @@ static int join_sides(const struct loaded *l, const struct options *o, struct pr
     CLEANUP(profile_freep) struct profile *after = NULL;
     CLEANUP(profile_freep) struct profile *before = NULL;
     CLEANUP(profile_freep) struct profile *both = profile_new(l->set->dict);
-    uint32_t after_type, before_type;
+    uint32_t after_type = 0, before_type = 0;
 
     int r = report_prepare(l->profile, &o->report, &after, &after_type, err);
     if (r == 0)

@@ -78,17 +78,6 @@ static void drop_empty_rows(struct compare *c)
     c->rows.len = kept;
 }
 
-/* One side, filtered, and its total. */
-static int prepare_side(struct compare *c, const struct profile *p, int side,
-                        const struct compare_options *o, struct profile **ret, uint32_t *ret_type,
-                        struct error *err)
-{
-    int r = report_prepare(p, o->report, ret, ret_type, err);
-    if (r == 0)
-        c->total[side] = profile_total(*ret, *ret_type);
-    return r;
-}
-
 static int choose_type(struct compare *c, struct value_type before, struct value_type after,
                        struct error *err)
 {
@@ -107,7 +96,7 @@ int compare_build(struct compare *c, const struct profile *before, const struct 
 {
     CLEANUP(profile_freep) struct profile *old = NULL;
     CLEANUP(profile_freep) struct profile *new = NULL;
-    uint32_t old_type, new_type;
+    uint32_t old_type = 0, new_type = 0;
 
     *c = (struct compare){.budget = before->dict->budget, .scale = 1};
     frames_init(&c->frames, before->dict,
@@ -116,13 +105,15 @@ int compare_build(struct compare *c, const struct profile *before, const struct 
                                        .trim_path = o->report->trim_path,
                                        .source_path = o->report->source_path,
                                        .name_unknown = true});
-    int r = prepare_side(c, before, 0, o, &old, &old_type, err);
+    int r = report_prepare(before, o->report, &old, &old_type, err);
     if (r == 0)
-        r = prepare_side(c, after, 1, o, &new, &new_type, err);
+        r = report_prepare(after, o->report, &new, &new_type, err);
     if (r == 0)
         r = choose_type(c, old->types[old_type], new->types[new_type], err);
     if (r < 0)
         return r;
+    c->total[0] = profile_total(old, old_type);
+    c->total[1] = profile_total(new, new_type);
     if (o->normalize && c->total[0] != 0)
         c->scale = (double)c->total[1] / (double)c->total[0];
     c->total[0] = scaled(c->total[0], c->scale);

@@ -39,5 +39,5 @@ void compare_done(struct compare *c);
  * 10ms, -3mb, 1000. Several are separated by commas. A rule with a regex holds when it holds for
  * one function. Appends a line per breach; *ret counts them. -EINVAL when a rule makes no sense.
  */
-int compare_check(struct compare *c, const char *rules, struct buf *breaches, size_t *ret,
+int compare_check(struct compare *c, const char *rules, struct buf *out, size_t *ret,
                   struct error *err);

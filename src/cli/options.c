@@ -176,8 +176,8 @@ const char *options_name(size_t n)
 static bool same_name(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++) {
-        char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
-        if (x != y)
+        bool both_dash = (*a == '-' || *a == '_') && (*b == '-' || *b == '_');
+        if (*a != *b && !both_dash)
             return false;
     }
     return *a == *b;

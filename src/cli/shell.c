@@ -125,6 +125,17 @@ struct request {
     const char *file;
 };
 
+/* -cum and -flat stand among the words, as with pprof. */
+static bool set_order(struct report_options *o, const char *word)
+{
+    bool is_cum = strcmp(word, "-cum") == 0 || strcmp(word, "--cum") == 0;
+
+    if (!is_cum && strcmp(word, "-flat") != 0 && strcmp(word, "--flat") != 0)
+        return false;
+    o->cum = is_cum;
+    return true;
+}
+
 static int parse_words(struct shell *s, int verb, char **words, size_t n, struct request *q,
                        struct error *err)
 {
@@ -136,10 +147,8 @@ static int parse_words(struct shell *s, int verb, char **words, size_t n, struct
             q->file = w[1] ? w + 1 : i + 1 < n ? words[++i] : NULL;
             if (!q->file)
                 return error_set(err, -EINVAL, "\">\" needs a file name");
-        } else if (strcmp(w, "-cum") == 0 || strcmp(w, "--cum") == 0) {
-            q->options.cum = true;
-        } else if (strcmp(w, "-flat") == 0 || strcmp(w, "--flat") == 0) {
-            q->options.cum = false;
+        } else if (set_order(&q->options, w)) {
+            continue;
         } else if (strspn(w, "0123456789") == strlen(w)) {
             q->options.nodecount = (int)strtol(w, NULL, 10);
         } else if (w[0] == '-' && w[1]) {

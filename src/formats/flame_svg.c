@@ -361,6 +361,23 @@ static void add_static_boxes(struct buf *out, struct picture *f)
     }
 }
 
+/* The columns of the script's table. */
+static int64_t cell(const struct picture *f, const struct box *b, size_t column)
+{
+    switch (column) {
+    case 0:
+        return b->depth;
+    case 1:
+        return b->name;
+    case 2:
+        return b->file;
+    case 3:
+        return f->self.data[b->node];
+    default:
+        return f->old_self.data[b->node];
+    }
+}
+
 static void add_script_data(struct buf *out, struct picture *f)
 {
     const struct dict *d = f->p->dict;
@@ -387,13 +404,8 @@ static void add_script_data(struct buf *out, struct picture *f)
     for (size_t c = 0; c < (f->old_self.len ? 5 : 4); c++) {
         buf_addf(out, "],%s:[", columns[c]);
         for (size_t i = 0; i < f->boxes.len; i++) {
-            const struct box *b = &f->boxes.data[i];
             buf_add_str(out, i ? "," : "");
-            buf_add_i64(out, c == 0   ? (int64_t)b->depth
-                             : c == 1 ? (int64_t)b->name
-                             : c == 2 ? (int64_t)b->file
-                             : c == 3 ? f->self.data[b->node]
-                                      : f->old_self.data[b->node]);
+            buf_add_i64(out, cell(f, &f->boxes.data[i], c));
         }
     }
     buf_add_str(out, "]};\n");

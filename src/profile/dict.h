@@ -176,8 +176,9 @@ uint32_t dict_node(struct dict *d, uint32_t parent, uint32_t location);
 
 /*
  * The stack `from` with these locations, innermost (leaf) first, called from it. When path is not
- * NULL it has n elements and path[i] becomes the stack of the i + 1 outermost of them: whoever reads
- * many stacks keeps it, and goes on from where the next one parts from this one. No location is 0.
+ * NULL it has n elements and path[i] becomes the stack of the i + 1 outermost of them: whoever
+ * reads many stacks keeps it, and goes on from where the next one parts from this one. No location
+ * is 0.
  */
 uint32_t dict_path(struct dict *d, uint32_t from, const uint32_t *leaf_first, size_t n,
                    uint32_t *path);

@@ -28,8 +28,8 @@ bool profile_remap_locations(struct profile *p, const uint32_t *to)
     /* Parents come first, so each node finds its parent already replaced. */
     for (uint32_t n = 1; n < n_nodes && !budget_failed(d->budget); n++) {
         if (map.data[n] == WANTED)
-            map.data[n] = dict_node(d, map.data[d->node_parent.data[n]],
-                                    to[d->node_location.data[n]]);
+            map.data[n] =
+                dict_node(d, map.data[d->node_parent.data[n]], to[d->node_location.data[n]]);
     }
     bool ok = !budget_failed(d->budget);
     for (size_t i = 0; ok && i < p->n_samples; i++)

@@ -1,6 +1,5 @@
-#include "base/idset.h"
-
 #include "base/hash.h"
+#include "base/idset.h"
 #include "lib/test.h"
 
 static void finds_what_was_added_and_nothing_else(struct test *t)

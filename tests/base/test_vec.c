@@ -1,8 +1,7 @@
-#include "base/vec.h"
-
 #include <errno.h>
 #include <stdint.h>
 
+#include "base/vec.h"
 #include "lib/test.h"
 
 static void grows_and_keeps_what_was_pushed(struct test *t)

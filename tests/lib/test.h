@@ -25,7 +25,10 @@ struct test_case {
     void (*run)(struct test *t);
 };
 
-#define TEST(fn) {#fn, fn}
+#define TEST(fn)                                                                                   \
+    {                                                                                              \
+#fn, fn                                                                                    \
+    }
 
 #define CHECK(t, condition)                                                                        \
     do {                                                                                           \

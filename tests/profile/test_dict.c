@@ -1,6 +1,5 @@
-#include "profile/dict.h"
-
 #include "lib/test.h"
+#include "profile/dict.h"
 #include "profile/profile.h"
 
 static void equal_things_have_one_id(struct test *t)

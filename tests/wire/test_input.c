@@ -1,10 +1,9 @@
-#include "wire/input.h"
-
 #include <errno.h>
 
 #include "base/buf.h"
 #include "lib/test.h"
 #include "wire/inflate.h"
+#include "wire/input.h"
 
 static struct buf text_of(size_t n)
 {
