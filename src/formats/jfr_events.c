@@ -126,7 +126,8 @@ static const struct jfr_want setting_texts[] = {{"name", 0}, {"value", 1}, {0}};
 
 static const struct jfr_event_kind event_kinds[] = {
     {"jdk.ExecutionSample", jfr_on_execution, .family = JFR_CPU},
-    {"jdk.CPUTimeSample", jfr_on_sample, .family = JFR_CPU},
+    /* Not cpu: a JDK takes both kinds of samples side by side, of the same time. */
+    {"jdk.CPUTimeSample", jfr_on_sample, .family = JFR_CPU_TIME},
     {"jdk.NativeMethodSample", jfr_on_sample, .family = JFR_NATIVE},
     {"profiler.WallClockSample", jfr_on_wall, .family = JFR_WALL},
     {"datadog.ExecutionSample", jfr_on_sample, .family = JFR_CPU, .samples = "weight"},

@@ -113,13 +113,14 @@ enum jfr_encoding {
 struct jfr_text {
     enum jfr_encoding encoding;
     bool compressed; /* how JFR_TEXT_CHARS are written */
+    bool is_clean;   /* JFR_TEXT_UTF8 that was checked */
     uint64_t ref;
     struct bytes raw;
 };
 
 struct jfr_text jfr_read_text(struct jfr_reader *r);
 
-/* UTF-8 of a text that is no reference; borrowed from the input or from the arena. */
+/* Valid UTF-8 of a text that is no reference; borrowed from the input or from the arena. */
 struct bytes jfr_text_utf8(struct arena *a, struct jfr_text t);
 
 /* Ids of any size mapped to 0, 1, 2... in order of arrival. */
@@ -327,6 +328,7 @@ struct jfr_chunk {
 /* Families of events; each becomes a profile of its own, in this order. */
 enum jfr_family {
     JFR_CPU,
+    JFR_CPU_TIME,
     JFR_WALL,
     JFR_NATIVE,
     JFR_ALLOC_IN_TLAB,

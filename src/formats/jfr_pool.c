@@ -71,9 +71,10 @@ static void add_class(struct jfr_chunk *c, uint64_t id, const struct jfr_values 
 /* Converted once, however often it is referred to. */
 static struct jfr_text as_utf8(struct jfr_chunk *c, struct jfr_text t)
 {
-    if (t.encoding != JFR_TEXT_CHARS && t.encoding != JFR_TEXT_LATIN1)
+    if (t.encoding == JFR_TEXT_STRING)
         return t;
-    return (struct jfr_text){.encoding = JFR_TEXT_UTF8, .raw = jfr_text_utf8(&c->arena, t)};
+    return (struct jfr_text){
+        .encoding = JFR_TEXT_UTF8, .is_clean = true, .raw = jfr_text_utf8(&c->arena, t)};
 }
 
 static void add_symbol(struct jfr_chunk *c, uint64_t id, const struct jfr_values *v, size_t first)
@@ -223,5 +224,11 @@ struct bytes jfr_resolve_text(struct jfr_chunk *c, struct jfr_text t)
         t = i == JFR_NO_ID ? (struct jfr_text){0} : c->strings.data[i];
     }
     /* A string that refers to a string is empty. */
-    return bytes_head(jfr_text_utf8(&c->arena, t), NAME_MAX_BYTES);
+    struct bytes text = jfr_text_utf8(&c->arena, t);
+    if (text.len > NAME_MAX_BYTES) {
+        text.len = NAME_MAX_BYTES;
+        while ((text.data[text.len] & 0xc0) == 0x80) /* not within a character */
+            text.len--;
+    }
+    return text;
 }

@@ -69,35 +69,95 @@ static size_t put_utf8(uint8_t *to, uint32_t c)
     return 4;
 }
 
-/* UTF-16 units, with surrogate pairs joined and lone surrogates replaced. */
+/* Where UTF-8 goes to. Surrogate pairs are joined; a half without the other is replaced. */
+struct sink {
+    uint8_t *to;
+    size_t n;
+    uint32_t high; /* the first half of a pair, waiting for the second */
+};
+
+#define REPLACEMENT 0xfffd
+
+static void sink_add(struct sink *s, uint32_t c)
+{
+    bool is_high = c >= 0xd800 && c < 0xdc00, is_low = c >= 0xdc00 && c < 0xe000;
+
+    if (s->high && is_low) {
+        s->n += put_utf8(s->to + s->n, 0x10000 + ((s->high - 0xd800) << 10) + (c - 0xdc00));
+        s->high = 0;
+        return;
+    }
+    if (s->high)
+        s->n += put_utf8(s->to + s->n, REPLACEMENT);
+    s->high = is_high ? c : 0;
+    if (!is_high)
+        s->n += put_utf8(s->to + s->n, is_low ? REPLACEMENT : c);
+}
+
+static struct bytes sink_end(struct sink *s)
+{
+    if (s->high)
+        s->n += put_utf8(s->to + s->n, REPLACEMENT);
+    return (struct bytes){s->to, s->n};
+}
+
+/* Room for the worst case: every byte replaced by the three of U+FFFD. */
+static bool sink_begin(struct sink *s, struct arena *a, size_t n_bytes)
+{
+    *s = (struct sink){.to = arena_new(a, uint8_t, n_bytes * 3)};
+    return s->to != NULL;
+}
+
 static struct bytes chars_to_utf8(struct arena *a, struct jfr_text t)
 {
     struct jfr_reader r = {
         .pos = t.raw.data, .end = t.raw.data + t.raw.len, .compressed = t.compressed};
-    uint8_t *to = arena_new(a, uint8_t, t.raw.len * 3); /* a unit is one byte or more, and gives
-                                                         * three at most */
-    size_t n = 0;
-    uint32_t high = 0;
+    struct sink s;
 
-    if (!to)
+    if (t.raw.len == 0 || !sink_begin(&s, a, t.raw.len))
         return (struct bytes){0};
-    while (jfr_left(&r) > 0) {
-        uint32_t c = (uint32_t)(r.compressed ? jfr_varint(&r) : jfr_fixed(&r, 2)) & 0xffff;
-        bool is_low = c >= 0xdc00 && c < 0xe000;
-        if (high && is_low) {
-            n += put_utf8(to + n, 0x10000 + ((high - 0xd800) << 10) + (c - 0xdc00));
-            high = 0;
-            continue;
-        }
-        if (high)
-            n += put_utf8(to + n, 0xfffd);
-        high = c >= 0xd800 && c < 0xdc00 ? c : 0;
-        if (!high)
-            n += put_utf8(to + n, is_low ? 0xfffd : c);
+    while (jfr_left(&r) > 0)
+        sink_add(&s, (uint32_t)(r.compressed ? jfr_varint(&r) : jfr_fixed(&r, 2)) & 0xffff);
+    return sink_end(&s);
+}
+
+/* The code point or UTF-16 unit at p and its length; an invalid byte is one to be replaced. */
+static uint32_t decode_utf8(const uint8_t *p, size_t left, size_t *ret_len)
+{
+    static const uint8_t lengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 4};
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len = lengths[*p >> 4];
+    uint32_t c = len == 1 ? *p : *p & (0x7fu >> len);
+
+    *ret_len = 1;
+    if (len == 0 || len > left)
+        return REPLACEMENT;
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return REPLACEMENT;
+        c = c << 6 | (p[i] & 0x3f);
     }
-    if (high)
-        n += put_utf8(to + n, 0xfffd);
-    return (struct bytes){to, n};
+    if (c < least[len] || c > 0x10ffff)
+        return REPLACEMENT;
+    *ret_len = len;
+    return c;
+}
+
+/* The JVM's own UTF-8 spells characters beyond 16 bits as two of three bytes each. */
+static struct bytes clean_utf8(struct arena *a, struct bytes raw)
+{
+    struct sink s;
+    uint8_t all = 0;
+
+    for (size_t i = 0; i < raw.len; i++)
+        all |= raw.data[i];
+    if (all < 0x80)
+        return raw;
+    if (!sink_begin(&s, a, raw.len))
+        return (struct bytes){0};
+    for (size_t i = 0, len; i < raw.len; i += len)
+        sink_add(&s, decode_utf8(raw.data + i, raw.len - i, &len));
+    return sink_end(&s);
 }
 
 static struct bytes latin1_to_utf8(struct arena *a, struct bytes raw)
@@ -120,7 +180,7 @@ struct bytes jfr_text_utf8(struct arena *a, struct jfr_text t)
 {
     switch (t.encoding) {
     case JFR_TEXT_UTF8:
-        return t.raw;
+        return t.is_clean ? t.raw : clean_utf8(a, t.raw);
     case JFR_TEXT_LATIN1:
         return latin1_to_utf8(a, t.raw);
     case JFR_TEXT_CHARS:

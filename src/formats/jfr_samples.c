@@ -54,6 +54,7 @@ static const struct family {
     const char *period_type, *period_unit;
 } families[JFR_FAMILIES] = {
     [JFR_CPU] = {.period_type = "cpu", .period_unit = "nanoseconds"},
+    [JFR_CPU_TIME] = {.period_type = "cpu_time", .period_unit = "nanoseconds"},
     [JFR_WALL] = {.period_type = "wall", .period_unit = "nanoseconds"},
     [JFR_NATIVE] = {.period_type = "native", .period_unit = "nanoseconds"},
     [JFR_ALLOC_IN_TLAB] = {"alloc_in_new_tlab_objects", "alloc_in_new_tlab_bytes", "bytes", "space",
@@ -238,10 +239,9 @@ static uint64_t period_of(struct jfr_file *f, enum jfr_family family)
     return s->period_ns ? s->period_ns : DEFAULT_PERIOD_NS;
 }
 
-static int add_time(struct jfr_chunk *c, enum jfr_family family, uint64_t samples,
+static int add_time(struct jfr_chunk *c, enum jfr_family family, uint64_t samples, uint64_t period,
                     const struct jfr_values *v)
 {
-    uint64_t period = period_of(c->file, family);
     int64_t value;
 
     if (__builtin_mul_overflow(samples, period, &value))
@@ -262,14 +262,15 @@ int jfr_on_sample(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_valu
     enum jfr_family family = t->event->family;
     int64_t values[2] = {1, (int64_t)v->numbers[BYTES_COUNT]};
 
-    if (families[family].count) {
-        if (!t->event->bytes)
-            values[1] = span_to_ns(c, v->numbers[DURATION], t->plan->units[DURATION]);
-    } else if (has(t, PERIOD)) {
-        values[0] = span_to_ns(c, v->numbers[PERIOD], t->plan->units[PERIOD]);
-    } else {
-        return add_time(c, family, has(t, SAMPLES) ? v->numbers[SAMPLES] : 1, v);
+    if (!families[family].count) {
+        uint64_t samples = has(t, SAMPLES) ? v->numbers[SAMPLES] : 1;
+        uint64_t period = has(t, PERIOD)
+                              ? (uint64_t)span_to_ns(c, v->numbers[PERIOD], t->plan->units[PERIOD])
+                              : period_of(c->file, family);
+        return add_time(c, family, samples, period, v);
     }
+    if (!t->event->bytes)
+        values[1] = span_to_ns(c, v->numbers[DURATION], t->plan->units[DURATION]);
     return add_sample(c, family, values, v);
 }
 
@@ -290,10 +291,10 @@ int jfr_on_execution(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_v
     const struct jfr_state *state = has(t, STATE) ? state_of(c, v) : NULL;
     bool is_sleeping = state && state->is_sleeping;
     bool is_wall = c->file->settings.event_is_wall;
-    int r = is_sleeping ? 0 : add_time(c, JFR_CPU, 1, v);
+    int r = is_sleeping ? 0 : add_time(c, JFR_CPU, 1, period_of(c->file, JFR_CPU), v);
 
     if (r == 0 && (is_sleeping || is_wall))
-        r = add_time(c, JFR_WALL, 1, v);
+        r = add_time(c, JFR_WALL, 1, period_of(c->file, JFR_WALL), v);
     return r;
 }
 
@@ -304,6 +305,6 @@ int jfr_on_wall(struct jfr_chunk *c, const struct jfr_type *t, struct jfr_values
     int r = 0;
 
     if (state && state->is_runnable && c->file->settings.event_is_wall)
-        r = add_time(c, JFR_CPU, samples, v);
-    return r < 0 ? r : add_time(c, JFR_WALL, samples, v);
+        r = add_time(c, JFR_CPU, samples, period_of(c->file, JFR_CPU), v);
+    return r < 0 ? r : add_time(c, JFR_WALL, samples, period_of(c->file, JFR_WALL), v);
 }

@@ -520,3 +520,17 @@ def test_info_adds_up_all_profiles(vesta, corpus):
     assert totals["alloc_sample_bytes/bytes"] == 17803885408
     assert totals["contentions/count"] == 598
     assert totals["delay/nanoseconds"] == 23991560649
+
+
+def test_what_is_written_as_pprof_is_what_was_read(vesta, corpus, tmp_path):
+    source = corpus / "jfr/jfr-parser/dump1.jfr.gz"
+    vesta("convert", source, "-o", tmp_path / "x.pb.gz", check=0)
+    ours = collapse(read(source).profiles[0].samples, lambda l: f"{l.name}:{l.line}",
+                    lambda s: s.values[0])
+    assert read_pprof(gunzip(tmp_path / "x.pb.gz")) == ours
+
+
+def test_a_recording_without_samples_is_no_error(vesta, corpus):
+    info = vesta("info", "--json", corpus / "jfr/jmc/pid1.jfr", check=0).json
+    assert (info["format"], info["profiles"], info["samples"]) == ("jfr", 0, 0)
+    assert "2 jdk.SystemProcess" in info["notes"][0]
