@@ -114,16 +114,26 @@ static int load_table(struct symbol_table *t, struct elf_file *f, const struct e
     return budget_failed(t->budget) ? budget_error(t->budget, err) : 0;
 }
 
+/*
+ * By address; of several names for one address the best comes first: a function before a label,
+ * one with a size before one without, the longest, then the name that people know (fclose rather
+ * than _IO_fclose), then by binding.
+ */
 static int compare_symbols(const void *a, const void *b)
 {
     const struct symbol *x = a, *y = b;
 
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    if (x->rank != y->rank)
+    if (x->rank >> 2 != y->rank >> 2)
         return x->rank > y->rank ? -1 : 1;
     if (x->end != y->end)
         return x->end > y->end ? -1 : 1;
+    bool x_is_internal = x->name[0] == '_', y_is_internal = y->name[0] == '_';
+    if (x_is_internal != y_is_internal)
+        return x_is_internal ? 1 : -1;
+    if (x->rank != y->rank)
+        return x->rank > y->rank ? -1 : 1;
     return strncmp(x->name, y->name, NAME_TIE_BYTES);
 }
 
