@@ -183,3 +183,26 @@ def test_symbolize_none_looks_nothing_up(vesta, corpus):
     result = vesta("top", "-symbolize=sometimes",
                    corpus / "pprof" / "c" / "gperf-cpu.unsymbolized.pb.gz", check=2)
     assert b"-symbolize takes none, local, force or demangle=" in result.err
+
+
+def cumulative(text):
+    """{function: cum} of a top report."""
+    rows = (line.split() for line in text.splitlines() if "%" in line and ":" not in line)
+    return {row[5]: row[3] for row in rows if len(row) > 5}
+
+
+@pytest.mark.parametrize("name", ["perf.fp", "perf.multi"])
+def test_perf_data_gets_the_names_that_perf_gave(vesta, corpus, tmp_path, name):
+    """perf script printed the same recording with perf's own symbolization."""
+    options = ["-noinlines", "-nodefraction=0", "-nodecount=1000", "-sample_index=cpu-clock"]
+    ours = cumulative(vesta(
+        "top", *options, f"-binary-path={corpus / 'elf' / 'own'}",
+        corpus / "perf-data" / "own" / f"{name}.data",
+        env={"XDG_CACHE_HOME": str(tmp_path)}, check=0).text)
+    perfs = cumulative(vesta(
+        "top", *options, corpus / "perf-script" / "own" / f"{name}.script.txt", check=0).text)
+    program = ["inline_hot", "cmp", "ins", "thr", "alloc_some", "lib_inner", "main", "sorter",
+               "freetree", "leak", "deep", "fib", "lib_work", "_start"]
+    known = [f for f in program if f in perfs]
+    assert len(known) > 6
+    assert {f: ours.get(f) for f in known} == {f: perfs[f] for f in known}
