@@ -366,17 +366,12 @@ static bool is_thread(struct bytes line)
            take_text(&line, " (name: ") && bytes_find(line, BYTES(") stack: ---"));
 }
 
+/* A thread without a stack of its own is counted with the one before, as pprof does. */
 static void end_thread(struct legacy *l, bool is_same)
 {
-    struct legacy_sample s = {.values = {1}};
-
-    if (!is_same) {
-        legacy_add_sample(l, s);
-        if (vec_last(&l->samples).n > 0)
-            return;
-        l->samples.len--; /* a thread without a stack: counted with the one before, as pprof does */
-    }
-    if (l->samples.len > 0)
+    if (!is_same && legacy_frames(l) > 0)
+        legacy_add_sample(l, (struct legacy_sample){.values = {1}});
+    else if (l->samples.len > 0)
         vec_last(&l->samples).values[0]++;
 }
 

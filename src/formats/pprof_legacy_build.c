@@ -128,6 +128,11 @@ static size_t frames_before(const struct legacy *l)
     return l->samples.len ? vec_last(&l->samples).first + vec_last(&l->samples).n : 0;
 }
 
+size_t legacy_frames(const struct legacy *l)
+{
+    return l->refs.len - frames_before(l);
+}
+
 void legacy_add_sample(struct legacy *l, struct legacy_sample s)
 {
     s.first = frames_before(l);
@@ -149,7 +154,7 @@ int legacy_add_addresses(struct legacy *l, struct bytes text, size_t adjust_from
         if (after.len > 0 && is_hex_digit(after.data[0])) {
             if (!take_hex(&after, &address))
                 return legacy_fail(l, "an address is larger than 64 bits");
-            legacy_add_frame(l, address - (l->refs.len - frames_before(l) >= adjust_from));
+            legacy_add_frame(l, address - (legacy_frames(l) >= adjust_from));
         }
         text = after;
     }

@@ -51,6 +51,9 @@ int legacy_fail(struct legacy *l, const char *fmt, ...) __attribute__((format(pr
 /* Adds a frame to the sample being collected: the n-th call gives the n-th frame from the leaf. */
 void legacy_add_frame(struct legacy *l, uint64_t address);
 
+/* How many were added since the last sample ended. */
+size_t legacy_frames(const struct legacy *l);
+
 /* Ends the sample: its frames are those added since the last one. */
 void legacy_add_sample(struct legacy *l, struct legacy_sample s);
 

@@ -9,7 +9,6 @@
 
 #define HEAP_RATE 524288 /* bytes per sample, on average; the files do not say it */
 
-
 static bool take_attribute(struct bytes line, struct bytes *ret_key, struct bytes *ret_value)
 {
     const uint8_t *equals = bytes_find_byte(line, '=');
