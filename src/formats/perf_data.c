@@ -141,7 +141,7 @@ static int scan_unpacked(struct scan *s, bool is_last)
         uint16_t size = perf_u16(&c);
         if (!is_last && (c.failed || size > all.len - s->unpacked_read))
             return 0;
-        struct perf_record record;
+        struct perf_record record = {0};
         int result = record_at(s, all, s->unpacked_read, &record);
         if (result == 0)
             result = scan_record(s, &record);
@@ -191,7 +191,7 @@ static int scan_data(struct scan *s, struct section data)
     struct bytes all = bytes_head(s->file, (size_t)(data.offset + data.size));
 
     for (uint64_t at = data.offset; at < all.len;) {
-        struct perf_record record;
+        struct perf_record record = {0};
         int result = record_at(s, all, at, &record);
         if (result < 0)
             return result;
@@ -355,7 +355,7 @@ static int read_in_order(struct scan *s)
     struct bytes unpacked = {r->unpacked.data, r->unpacked.len};
     for (size_t i = 0; i < s->refs.len; i++) {
         uint64_t offset = s->refs.data[i].offset;
-        struct perf_record record;
+        struct perf_record record = {0};
         int result = record_at(s, offset & REF_UNPACKED ? unpacked : s->file,
                                offset & ~REF_UNPACKED, &record);
         if (result == 0)

@@ -119,9 +119,9 @@ static void parse_event(struct bytes rest, struct perf_header *h)
 /* A line with a cpu or a time: whatever is in front of the first of them is comm and pid. */
 static bool parse_anchored(struct bytes line, struct perf_header *h)
 {
-    struct bytes rest = line;
-    struct bytes word = next_word(&rest); /* the comm, at least its first word */
+    struct bytes rest = line, word;
 
+    next_word(&rest); /* the comm, at least its first word */
     while ((word = next_word(&rest)).len > 0) {
         bool is_cpu = parse_cpu(word, &h->cpu);
         if (!is_cpu && !parse_time(word, &h->time_ns))
@@ -143,9 +143,9 @@ static bool parse_anchored(struct bytes line, struct perf_header *h)
 /* "comm pid event:" or "comm pid period event:". */
 static bool parse_unanchored(struct bytes line, struct perf_header *h)
 {
-    struct bytes rest = line;
-    struct bytes word = next_word(&rest);
+    struct bytes rest = line, word;
 
+    next_word(&rest);
     while ((word = next_word(&rest)).len > 0) {
         if (!parse_ids(word, &h->pid, &h->tid))
             continue;
