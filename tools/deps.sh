@@ -20,6 +20,7 @@ build|pc libedit|libedit-dev|history and completion at the prompt
 build|pc libdw|libdw-dev|DWARF lines and inlined functions
 build|pc libelf|libelf-dev|ELF files
 build|pc liblzma|liblzma-dev|compressed symbol tables (minidebuginfo)
+build|file /usr/include/bzlib.h|libbz2-dev|what libdw needs to be linked in
 build|pc capstone|libcapstone-dev|disassembly
 build|file /usr/include/libiberty/demangle.h|libiberty-dev|names of C++, Rust and D functions
 test|cmd python3|python3|runs the end-to-end tests
