@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -6,6 +7,8 @@
 #include "cli/command.h"
 #include "cli/heap_table.h"
 #include "cli/load.h"
+#include "formats/formats.h"
+#include "formats/otlp_check.h"
 #include "wire/json.h"
 
 /* What a file holds, counted over all its profiles. */
@@ -304,6 +307,35 @@ static void write_text(const struct loaded *l, const struct summary *s, struct b
         heap_table_text(l->set->profiles.data[0], out);
 }
 
+/* What is wrong with each source by the rules of OTLP, whatever else it says. */
+static int check_sources(const struct options *o, struct buf *out, struct error *err)
+{
+    int problems = 0;
+
+    for (size_t i = 0; i < o->n_args; i++) {
+        struct budget budget;
+        struct input *opened = NULL;
+        struct bytes content, head;
+        budget_init(&budget, o->max_memory);
+        int r = input_open(o->args[i], &budget, &opened, err);
+        CLEANUP(input_closep) struct input *in = opened;
+        if (r < 0 || (r = input_peek(in, &head, err)) < 0)
+            return r;
+        if (format_detect(head) != &format_otlp)
+            return error_set(err, -EBADMSG, "%s: --check knows the rules of OTLP protobuf only",
+                             input_name(in));
+        if ((r = input_all(in, &content, err)) < 0)
+            return r;
+        struct buf found = {0};
+        int n = otlp_check(content, &found);
+        for (struct bytes rest = buf_bytes(&found), line; bytes_next_line(&rest, &line);)
+            buf_addf(out, "%s: %.*s\n", o->args[i], (int)line.len, line.data);
+        buf_done(&found);
+        problems = n > 0 ? 1 : problems;
+    }
+    return problems;
+}
+
 int cmd_info(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
@@ -313,6 +345,13 @@ int cmd_info(const struct command *self, struct options *o)
 
     if (o->n_args == 0)
         return command_usage(self, "info needs a profile to look at");
+    if (o->check) {
+        int found = check_sources(o, &out, &err);
+        if (found < 0)
+            return command_fail(found, &err);
+        int code = command_write(o, buf_bytes(&out), false);
+        return code ? code : found ? VESTA_EXIT_ERROR : VESTA_EXIT_OK;
+    }
     int r = load_set(&l, o, o->args, o->n_args, &err);
     if (r < 0)
         return command_fail(r, &err);
