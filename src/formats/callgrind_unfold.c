@@ -17,6 +17,7 @@
  * - A context that carries less than CUT of the program's cost starts at its direct caller, as do
  *   all once there are CONTEXTS_MAX; so direct callers are always right.
  */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -197,6 +198,7 @@ static bool order_functions(struct unfolding *u)
     VEC(uint8_t) is_called = {0};
     bool ok = vec_resize(u->budget, &is_called, g->functions.len);
 
+    assert(!ok || g->calls.len == 0 || is_called.data);
     for (size_t i = 0; ok && i < g->calls.len; i++)
         is_called.data[g->calls.data[i].callee] = 1;
     for (uint32_t i = 0; ok && i < g->functions.len; i++)

@@ -10,6 +10,8 @@
  */
 #include "formats/callgrind_write.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -85,7 +87,7 @@ struct writer {
     uint32_t file; /* string: the file that lines are in */
 };
 
-static void writer_done(struct writer *w)
+static void graph_done(struct writer *w)
 {
     vec_done(w->budget, &w->site_of);
     vec_done(w->budget, &w->sites);
@@ -97,6 +99,11 @@ static void writer_done(struct writer *w)
     idset_done(w->budget, &w->function_index);
     idset_done(w->budget, &w->edge_index);
     idset_done(w->budget, &w->pair_index);
+}
+
+static void writer_done(struct writer *w)
+{
+    graph_done(w);
     vec_done(w->budget, &w->own);
     vec_done(w->budget, &w->cum);
     vec_done(w->budget, &w->calls);
@@ -127,6 +134,7 @@ static bool sum_nodes(struct writer *w)
         !vec_resize(w->budget, &w->used, nodes) || !vec_resize(w->budget, &w->first_child, nodes) ||
         !vec_resize(w->budget, &w->next_sibling, nodes))
         return false;
+    assert(w->used.data && w->own.data && w->cum.data); /* node 0 always is */
     for (size_t i = 0; i < w->p->n_samples; i++) {
         uint32_t node = w->p->node[i];
         w->used.data[node] = 1;
@@ -499,6 +507,8 @@ int callgrind_encode(const struct profile_set *set, struct buf *out, struct buf 
         else
             w.columns[w.n++] = t;
     }
+    if (w.n == 0)
+        return error_set(err, -EOPNOTSUPP, "callgrind needs a profile with a sample type");
     bool ok = sum_nodes(&w) && walk(&w) &&
               vec_resize(w.budget, &w.number_of[0], w.dict->strings.len) &&
               vec_resize(w.budget, &w.number_of[1], w.dict->strings.len) &&

@@ -104,6 +104,19 @@ static void read_row(struct reader *t, double *row)
     }
 }
 
+/* Keeps a row whose fields have no names yet. Columns are as long as their last value. */
+static void keep_row(struct reader *t, const double *row, size_t n)
+{
+    for (size_t i = 0; i < FIELDS_MAX && !json_failed(t->r); i++) {
+        firefox_column *c = &t->by_place[i];
+        while (!isnan(row[i]) && c->len < n && !json_failed(t->r))
+            push(t, c, (double)NAN);
+        if (!isnan(row[i]))
+            push(t, c, row[i]);
+    }
+    t->length = n + 1;
+}
+
 static void read_data(struct reader *t)
 {
     double row[FIELDS_MAX];
@@ -116,23 +129,14 @@ static void read_data(struct reader *t)
     json_enter_array(t->r);
     for (size_t n = 0; json_next_element(t->r); n++) {
         read_row(t, row);
-        for (size_t i = 0; t->has_schema && i < FIREFOX_COLUMNS_MAX; i++) {
+        if (!t->has_schema) {
+            keep_row(t, row, n);
+            continue;
+        }
+        for (size_t i = 0; i < FIREFOX_COLUMNS_MAX; i++) {
             if (t->place[i] != NO_FIELD)
                 push(t, &t->t->columns[i], row[t->place[i]]);
         }
-        /* Columns are as long as their last value. */
-        for (size_t i = 0; !t->has_schema && i < FIELDS_MAX; i++) {
-            if (!isnan(row[i]) && !json_failed(t->r)) {
-                size_t old = t->by_place[i].len;
-                if (!vec_resize(t->b, &t->by_place[i], n + 1))
-                    json_fail(t->r, "out of memory");
-                else
-                    for (size_t k = old; k <= n; k++)
-                        t->by_place[i].data[k] = k == n ? row[i] : (double)NAN;
-            }
-        }
-        if (!t->has_schema)
-            t->length = n + 1;
     }
 }
 

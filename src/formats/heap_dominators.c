@@ -14,6 +14,7 @@
  *   What can still not be reached is garbage that refers to itself in circles: each such object is
  *   the root's, and holds nothing.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "formats/heap_graph.h"
@@ -260,6 +261,7 @@ static bool search_init(struct search *s)
         !vec_resize(s->b, &s->semi, n) || !vec_resize(s->b, &s->label, n) ||
         !vec_resize(s->b, &s->dom, n) || !vec_resize(s->b, &s->bucket, n))
         return false;
+    assert(s->number.data); /* there is a root */
     memset(s->number.data, 0xff, n * sizeof(*s->number.data));
     return true;
 }

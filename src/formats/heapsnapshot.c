@@ -5,6 +5,7 @@
  */
 #include "formats/heapsnapshot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -246,7 +247,7 @@ static bool add_node(struct loader *l, const int64_t *record)
     }
     uint32_t kind = y->node_type[type];
     uint32_t class = class_of(l, kind, node_types[kind].label ? 0 : (uint32_t)name);
-    bool detached = y->detachedness != FIELD_NONE && record[y->detachedness] == 2;
+    bool detached = y->detachedness != FIELD_NONE && (record[y->detachedness] & 3) == 2;
     if (!vec_push(l->budget, &h->class_of, class) ||
         !vec_push(l->budget, &h->self_size, (uint64_t)size) ||
         !vec_push(l->budget, &h->is_detached, detached) ||
@@ -459,34 +460,45 @@ static void read_snapshot(struct loader *l)
                                   : "strings");
 }
 
+static struct heap_class final_class(struct loader *l, const struct named_class *n)
+{
+    const char *label = node_types[n->type].label;
+    struct heap_class c = {
+        .name = label ? dict_cstring(l->dict, label) : n->text,
+        .type = dict_cstring(l->dict, node_types[n->type].type),
+    };
+    if (c.name == 0)
+        c.name = dict_cstring(l->dict, "(root)");
+    c.is_detached = bytes_start_with(dict_text(l->dict, c.name), BYTES("Detached "));
+    return c;
+}
+
+/* The id of a class, which is added when it is new; IDSET_NONE when the budget is spent. */
+static uint32_t add_class(struct heap *h, struct idset *index, struct heap_class c)
+{
+    struct budget *b = h->dict->budget;
+    uint64_t hash = hash_mix(c.name, c.type);
+    uint32_t id = IDSET_FIND(
+        index, hash, k, h->classes.data[k].name == c.name && h->classes.data[k].type == c.type);
+    if (id != IDSET_NONE)
+        return id;
+    id = (uint32_t)h->classes.len;
+    return vec_push(b, &h->classes, c) && idset_add(b, index, hash, id) ? id : IDSET_NONE;
+}
+
 /* The class of each named class: several may have one name once attributes are off. */
 static bool name_classes(struct loader *l)
 {
     struct heap *h = l->h;
     struct idset index = {0};
     VEC(uint32_t) to = {0};
-    bool ok = vec_resize(l->budget, &to, l->named.len);
+    bool ok = true;
 
     for (size_t i = 0; ok && i < l->named.len; i++) {
-        const struct named_class *n = &l->named.data[i];
-        const char *label = node_types[n->type].label;
-        struct heap_class c = {
-            .name = label ? dict_cstring(l->dict, label) : n->text,
-            .type = dict_cstring(l->dict, node_types[n->type].type),
-        };
-        if (c.name == 0)
-            c.name = dict_cstring(l->dict, "(root)");
-        c.is_detached = bytes_start_with(dict_text(l->dict, c.name), BYTES("Detached "));
-        uint64_t hash = hash_mix(c.name, c.type);
-        uint32_t id =
-            IDSET_FIND(&index, hash, k,
-                       h->classes.data[k].name == c.name && h->classes.data[k].type == c.type);
-        if (id == IDSET_NONE) {
-            id = (uint32_t)h->classes.len;
-            ok = vec_push(l->budget, &h->classes, c) && idset_add(l->budget, &index, hash, id);
-        }
-        to.data[i] = id;
+        uint32_t id = add_class(h, &index, final_class(l, &l->named.data[i]));
+        ok = id != IDSET_NONE && vec_push(l->budget, &to, id);
     }
+    assert(!ok || (to.data && h->class_of.data && h->is_detached.data)); /* there is a root */
     for (size_t i = 0; ok && i < h->class_of.len; i++) {
         h->class_of.data[i] = to.data[h->class_of.data[i]];
         h->is_detached.data[i] |= h->classes.data[h->class_of.data[i]].is_detached;
@@ -502,6 +514,7 @@ static uint32_t find_dom_trees(const struct heap *h)
     uint32_t name = dict_find_string(h->dict, BYTES("(Document DOM trees)"));
     const struct heap_graph *g = &h->graph;
 
+    assert(g->first_edge.data);
     for (uint32_t e = g->first_edge.data[0]; name && e < g->first_edge.data[1]; e++) {
         uint32_t to = g->edges.data[e] & ~HEAP_SHORTCUT;
         const struct heap_class *c = &h->classes.data[h->class_of.data[to]];

@@ -11,6 +11,7 @@
  */
 #include "formats/heapsnapshot_profile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +94,7 @@ static bool add_to_group(struct unfolding *u, struct group g, const int64_t *val
             return false;
     }
     for (size_t k = 0; k < COLUMNS; k++) {
-        int64_t *v = &u->values.data[at * COLUMNS + k];
+        int64_t *v = &u->values.data[(size_t)at * COLUMNS + k];
         *v = (int64_t)((uint64_t)*v + (uint64_t)values[k]);
     }
     return true;
@@ -106,6 +107,7 @@ static uint32_t stack_of(struct unfolding *u, uint32_t above, uint32_t location)
 
     if (above && d->node_location.data[above] == location)
         return above;
+    assert(!above || u->depth.data);
     if (above && u->depth.data[above] == DEPTH_MAX) {
         u->is_cut = true;
         above = d->node_parent.data[above];
@@ -121,6 +123,7 @@ static bool enter(struct unfolding *u, uint32_t object)
 {
     const struct heap *h = u->h;
     uint32_t class = h->class_of.data[object];
+    assert(u->open.data && u->location.data); /* every object has a class */
     uint32_t above = u->path.len ? vec_last(&u->path) : 0;
     bool nested = u->open.data[class]++ > 0;
     struct group g = {.node = stack_of(u, above, u->location.data[class]),

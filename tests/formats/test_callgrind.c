@@ -409,6 +409,21 @@ static void counts_recursion_once_when_writing(struct test *t)
     buf_done(&losses);
 }
 
+static void writes_nothing_without_a_sample_type(struct test *t)
+{
+    struct decoded d = {.r = 0};
+    struct buf out = {0}, losses = {0};
+    struct error err = {""};
+    budget_init(&d.budget, 1 << 20);
+    d.set = profile_set_new(&d.budget);
+    profile_set_add(d.set);
+    CHECK_INT(t, format_callgrind.encode(d.set, &out, &losses, &err), -EOPNOTSUPP);
+    CHECK_STR(t, err.text, "callgrind needs a profile with a sample type");
+    decoded_done(t, &d);
+    buf_done(&out);
+    buf_done(&losses);
+}
+
 static void is_told_apart_by_content(struct test *t)
 {
     CHECK_INT(t, format_callgrind.sniff(BYTES("# callgrind format\n")), 100);
@@ -431,6 +446,7 @@ static const struct test_case cases[] = {
     TEST(survives_small_budgets_and_cut_files),
     TEST(writes_what_it_reads),
     TEST(counts_recursion_once_when_writing),
+    TEST(writes_nothing_without_a_sample_type),
     TEST(is_told_apart_by_content),
 };
 TEST_MAIN(cases)
