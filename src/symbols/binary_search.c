@@ -116,22 +116,39 @@ static void search_path(struct search *s)
     }
 }
 
-int binary_find(const struct binary_query *q, struct binary **ret, struct error *err)
+static int stale(struct error *err, const char *path, const char *build_id)
 {
-    struct search s = {.q = q};
+    return error_set(err, -ESTALE, "%s has another build id than the profile (%s)", path, build_id);
+}
 
-    if (q->override) {
-        struct binary *b = NULL;
-        int r = binary_open(q->override, q->options, &b, err);
-        if (r < 0)
-            return r;
-        if (build_id_compare(binary_elf(b), q->build_id) != BUILD_ID_OTHER) {
-            *ret = b;
-            return 0;
-        }
-        binary_close(b);
-        return error_set(err, -ESTALE, "%s has another build id than the profile (%s)", q->override,
-                         q->build_id);
+/* A program given by hand is taken unless it is of another build. */
+static int open_override(const struct binary_query *q, struct binary **ret, struct error *err)
+{
+    CLEANUP(binary_closep) struct binary *b = NULL;
+    int r = binary_open(q->override, q->options, &b, err);
+
+    if (r < 0)
+        return r;
+    if (build_id_compare(binary_elf(b), q->build_id) == BUILD_ID_OTHER)
+        return stale(err, q->override, q->build_id);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
+int binary_find(const struct binary_query *query, struct binary **ret, struct error *err)
+{
+    static const char deleted[] = " (deleted)";
+    struct binary_query copy = *query, *q = &copy;
+    struct search s = {.q = q};
+    char file[PATH_MAX];
+
+    if (q->override)
+        return open_override(q, ret, err);
+    /* What the kernel appends when a file was replaced; the new one may be the same build. */
+    size_t n = strlen(q->file), suffix = sizeof(deleted) - 1;
+    if (n > suffix && n < PATH_MAX && strcmp(q->file + n - suffix, deleted) == 0) {
+        snprintf(file, sizeof(file), "%.*s", (int)(n - suffix), q->file);
+        q->file = file;
     }
     search_path(&s);
     if (!s.found && q->file[0] != '\0')
@@ -143,8 +160,7 @@ int binary_find(const struct binary_query *q, struct binary **ret, struct error 
         return 0;
     }
     if (s.is_stale)
-        return error_set(err, -ESTALE, "%s has another build id than the profile (%s)", s.stale,
-                         q->build_id);
+        return stale(err, s.stale, q->build_id);
     return error_set(err, -ENOENT, "no binary found for %s",
                      q->file[0] ? q->file : "a mapping without a name");
 }

@@ -18,7 +18,7 @@ struct binary_query {
 };
 
 /* -ENOENT when there is no such file, -ESTALE when there is one with another build id. */
-int binary_find(const struct binary_query *q, struct binary **ret, struct error *err);
+int binary_find(const struct binary_query *query, struct binary **ret, struct error *err);
 
 /*
  * How a file's build id and a mapping's agree: equal, different, or one is not known. A mapping's

@@ -13,6 +13,9 @@
 
 #define KERNEL_NOTES     "/sys/kernel/notes"
 #define NAMES_MEMORY_MAX ((size_t)256 << 20)
+/* Binaries looked for in one run, and how many of those not found are named. */
+#define SEARCHES_MAX     10000
+#define FAILURES_TOLD    20
 
 /* The running kernel's names; read once. */
 struct kernel_names {
@@ -25,6 +28,7 @@ struct kernel_names {
 
 /* The names of one process' generated code. */
 struct jit_names {
+    int64_t pid;
     struct budget budget;
     struct arena arena;
     struct perf_map map;
@@ -159,23 +163,33 @@ static void jit_free(struct jit_names *j)
     free(j);
 }
 
-static bool lookup_jit(struct symbol_sources *s, struct symbol_group *g, int64_t pid)
+/* The names of a process' generated code; empty when it left none. */
+static struct jit_names *load_jit(struct symbol_sources *s, int64_t pid)
 {
     char path[64];
     struct error err;
-    struct jit_names *j = calloc(1, sizeof(*j));
 
+    if (s->jit && s->jit->pid == pid)
+        return s->jit;
     jit_free(s->jit);
-    s->jit = j;
+    struct jit_names *j = s->jit = calloc(1, sizeof(*j));
     if (!j)
-        return false;
+        return NULL;
+    j->pid = pid;
     budget_init(&j->budget, NAMES_MEMORY_MAX);
     arena_init(&j->arena, &j->budget);
     snprintf(path, sizeof(path), "/tmp/perf-%lld.map", (long long)pid);
-    if (perf_map_read(&j->map, path, &j->budget, &err) < 0) {
+    if (perf_map_read(&j->map, path, &j->budget, &err) < 0 && ++s->failures <= FAILURES_TOLD)
         profile_set_note(s->set, "code made at run time stays without names: %s", err.text);
+    return j;
+}
+
+static bool lookup_jit(struct symbol_sources *s, struct symbol_group *g, int64_t pid)
+{
+    struct jit_names *j = load_jit(s, pid);
+
+    if (!j || j->map.entries.len == 0)
         return false;
-    }
     for (size_t i = 0; i < g->n; i++)
         set_name(&j->arena, &g->lookups[i], perf_map_find(&j->map, g->addresses[i]));
     return true;
@@ -244,7 +258,8 @@ static bool is_sorted(const struct symbol_group *g)
     return true;
 }
 
-static bool lookup_file(struct symbol_sources *s, struct symbol_group *g)
+/* Makes the group's binary the current one. */
+static bool find_binary(struct symbol_sources *s, const struct symbol_group *g)
 {
     struct error err;
     struct binary_query q = {.file = g->file,
@@ -253,19 +268,35 @@ static bool lookup_file(struct symbol_sources *s, struct symbol_group *g)
                              .search_path = s->search_path,
                              .options = &s->binary_options};
 
+    if (s->file && strcmp(s->file, g->file) == 0 && strcmp(s->build_id, g->build_id) == 0 &&
+        s->was_main == g->is_main)
+        return s->binary != NULL;
     close_binary(s);
+    s->file = g->file;
+    s->build_id = g->build_id;
+    s->was_main = g->is_main;
+    if (++s->searches > SEARCHES_MAX)
+        return false;
     if (binary_find(&q, &s->binary, &err) < 0) {
-        profile_set_note(s->set, "%s", err.text);
+        if (++s->failures <= FAILURES_TOLD)
+            profile_set_note(s->set, "%s", err.text);
         return false;
     }
+    if (s->options->cache_dir)
+        symbol_cache_open(s->options->cache_dir, s->binary, &s->cache);
+    return true;
+}
+
+static bool lookup_file(struct symbol_sources *s, struct symbol_group *g)
+{
+    if (!find_binary(s, g))
+        return false;
     normalize(s, g);
     if (!is_sorted(g)) {
         /* One mapping over segments in another order: rare, and its addresses are few. */
         for (size_t i = 0; i < g->n; i++)
             binary_lookup(s->binary, &g->lookups[i], 1);
     } else {
-        if (s->options->cache_dir)
-            symbol_cache_open(s->options->cache_dir, s->binary, &s->cache);
         lookup_missing(s, g);
     }
     if (binary_notes(s->binary)[0])
@@ -296,6 +327,11 @@ bool symbol_sources_lookup(struct symbol_sources *s, struct symbol_group *g)
 
 void symbol_sources_done(struct symbol_sources *s)
 {
+    if (s->failures > FAILURES_TOLD)
+        profile_set_note(s->set, "%zu more binaries were not found", s->failures - FAILURES_TOLD);
+    if (s->searches > SEARCHES_MAX)
+        profile_set_note(s->set, "%zu binaries were not looked for: the limit is %d",
+                         s->searches - SEARCHES_MAX, SEARCHES_MAX);
     close_binary(s);
     jit_free(s->jit);
     if (s->kernel) {

@@ -59,6 +59,7 @@ struct job {
     const struct symbolizer_options *options;
     struct symbol_sources sources;
     struct symbolize_stats stats;
+    int64_t pid; /* of the process, or 0 */
 
     uint32_t n_locations;  /* that were there at the start */
     uint32_t *to;          /* location -> what it becomes */
@@ -102,13 +103,21 @@ static bool is_wanted(const struct job *j, const struct location *l)
            (l->n_lines == 0 || j->options->force) && is_machine_code(j->dict, l->type);
 }
 
-static int compare_wanted(const void *a, const void *b, void *locations)
+/* Mappings of one file stand together, so that it is opened once. */
+static int compare_wanted(const void *a, const void *b, void *dict)
 {
-    const struct location *x = (const struct location *)locations + *(const uint32_t *)a;
-    const struct location *y = (const struct location *)locations + *(const uint32_t *)b;
+    const struct dict *d = dict;
+    const struct location *x = &d->locations.data[*(const uint32_t *)a];
+    const struct location *y = &d->locations.data[*(const uint32_t *)b];
 
-    if (x->mapping != y->mapping)
+    if (x->mapping != y->mapping) {
+        const struct mapping *m = &d->mappings.data[x->mapping], *n = &d->mappings.data[y->mapping];
+        if (m->file != n->file)
+            return m->file < n->file ? -1 : 1;
+        if (m->build_id != n->build_id)
+            return m->build_id < n->build_id ? -1 : 1;
         return x->mapping < y->mapping ? -1 : 1;
+    }
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
@@ -149,8 +158,7 @@ static void collect(struct job *j)
     vec_done(b, &nodes);
     vec_done(b, &used);
     if (j->wanted.len > 0)
-        qsort_r(j->wanted.data, j->wanted.len, sizeof(uint32_t), compare_wanted,
-                j->dict->locations.data);
+        qsort_r(j->wanted.data, j->wanted.len, sizeof(uint32_t), compare_wanted, j->dict);
 }
 
 /* Frames of one location; deeper inlining is cut at its outer end. */
@@ -221,8 +229,8 @@ static void apply_group(struct job *j, const struct symbol_group *g, const uint3
 /* The mapping of the program itself: the one the profile says, else its first. */
 static bool is_main_mapping(const struct job *j, uint32_t mapping)
 {
-    if (mapping == 0)
-        return true;
+    if (!j->options->binary || mapping == 0)
+        return j->options->binary != NULL; /* it only matters for a program given by hand */
     for (size_t i = 0; i < j->set->profiles.len; i++) {
         const struct profile *p = j->set->profiles.data[i];
         uint32_t first = p->mappings.len > 0 ? p->mappings.data[0] : 1;
@@ -255,7 +263,7 @@ static void lookup_group(struct job *j, size_t from, size_t to)
     uint32_t mapping = j->dict->locations.data[locations[0]].mapping;
     struct symbol_group g = {.mapping = j->dict->mappings.data[mapping],
                              .is_main = is_main_mapping(j, mapping),
-                             .pid = common_pid(j),
+                             .pid = j->pid,
                              .n = to - from};
 
     vec_clear(&j->lookups);
@@ -283,6 +291,7 @@ static void lookup_all(struct job *j)
     const struct location *all;
 
     collect(j);
+    j->pid = common_pid(j);
     for (size_t from = 0, to; from < j->wanted.len && !budget_failed(j->set->budget); from = to) {
         all = j->dict->locations.data;
         to = from + 1;

@@ -27,7 +27,13 @@ struct symbol_sources {
     struct binary_options binary_options;
     struct profile_set *set; /* for notes */
 
-    struct binary *binary; /* the last one used: frames are borrowed from it */
+    /* The last binary looked for: frames are borrowed from it, and mappings of one file come one
+     * after the other. NULL when it was not found. */
+    struct binary *binary;
+    const char *file, *build_id; /* what it was looked for by */
+    bool was_main;
+    size_t searches; /* for binaries, in all */
+    size_t failures; /* of them */
     struct symbol_cache *cache;
     struct kernel_names *kernel;
     struct jit_names *jit;

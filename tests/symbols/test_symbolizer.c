@@ -138,13 +138,17 @@ static void takes_only_the_build_that_was_profiled(struct test *t)
         add_mapping(&f, m, "/gone/work-clang14-lld", "23716bb564690657000000000000000000000000");
     add_sample(&f, padded, BASE + 0x100000 + 0xbb0);
     m.start += 0x100000, m.limit += 0x100000;
+    uint32_t deleted = add_mapping(&f, m, "/gone/work (deleted)", WORK_ID);
+    add_sample(&f, deleted, m.start + 0x1100);
+    m.start += 0x100000, m.limit += 0x100000;
     uint32_t gone = add_mapping(&f, m, "/gone/nothing", "");
-    add_sample(&f, gone, BASE + 0x200000);
+    add_sample(&f, gone, m.start);
     struct symbolizer_options o = {.search_path = dir};
     CHECK_INT(t, symbolize(f.set, &o, NULL, &err), 0);
     CHECK_STR(t, frames_of(&f, 0), "");
     CHECK_STR(t, frames_of(&f, 1), "_start :0");
-    CHECK_STR(t, frames_of(&f, 2), "");
+    CHECK_STR(t, frames_of(&f, 2), "main work.c:27");
+    CHECK_STR(t, frames_of(&f, 3), "");
     CHECK(t, has_note(&f, "has another build id than the profile (deadbeefdeadbeef)"));
     CHECK(t, has_note(&f, "no binary found for /gone/nothing"));
 
@@ -304,6 +308,36 @@ static void keeps_answers_and_ignores_damaged_ones(struct test *t)
     CHECK_INT(t, system(command), 0);
 }
 
+/* Many mappings, most of unknown files, some of one file: bounded notes, one opening each. */
+static void stays_quick_with_many_mappings(struct test *t)
+{
+    struct fixture f;
+    struct symbolize_stats stats;
+    struct error err;
+    char name[64], dir[4096];
+
+    if (!corpus_is_here())
+        TEST_SKIP(t, CORPUS_ABSENT);
+    snprintf(dir, sizeof(dir), "%s", corpus_path("elf/own"));
+    fixture_init(&f);
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct mapping m = {.start = BASE + i * 0x10000, .limit = BASE + i * 0x10000 + 0x5000};
+        bool is_known = i % 4 == 0;
+        snprintf(name, sizeof(name), "/gone/%llu", (unsigned long long)i);
+        uint32_t id = add_mapping(&f, m, is_known ? "/gone/work" : name, is_known ? WORK_ID : "");
+        add_sample(&f, id, m.start + 0x1100);
+    }
+    struct symbolizer_options o = {.search_path = dir};
+    CHECK_INT(t, symbolize(f.set, &o, &stats, &err), 0);
+    CHECK_INT(t, stats.mappings, 20000);
+    CHECK_INT(t, stats.found, 5000);
+    CHECK_INT(t, stats.named, 5000);
+    CHECK(t, f.set->notes.len < 30);
+    CHECK(t, has_note(&f, "more binaries were not found"));
+    CHECK(t, has_note(&f, "5001 binaries were not looked for: the limit is 10000"));
+    fixture_done(&f);
+}
+
 static void reads_pprofs_modes(struct test *t)
 {
     struct symbolizer_options o = {0};
@@ -389,14 +423,10 @@ static void turns_addresses_into_those_of_the_file(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(names_addresses_of_a_moved_program),
-    TEST(takes_only_the_build_that_was_profiled),
-    TEST(takes_a_program_given_by_hand),
-    TEST(makes_linker_names_readable),
-    TEST(names_kernel_and_generated_code),
-    TEST(keeps_answers_and_ignores_damaged_ones),
-    TEST(reads_pprofs_modes),
-    TEST(turns_addresses_into_those_of_the_file),
-    TEST(finds_its_cache_folder),
+    TEST(names_addresses_of_a_moved_program),     TEST(takes_only_the_build_that_was_profiled),
+    TEST(takes_a_program_given_by_hand),          TEST(makes_linker_names_readable),
+    TEST(names_kernel_and_generated_code),        TEST(keeps_answers_and_ignores_damaged_ones),
+    TEST(stays_quick_with_many_mappings),         TEST(reads_pprofs_modes),
+    TEST(turns_addresses_into_those_of_the_file), TEST(finds_its_cache_folder),
 };
 TEST_MAIN(cases)
