@@ -9,6 +9,14 @@
 
 static const struct bytes magic = BYTES("FLR\0");
 
+void jfr_make_printable(char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+    }
+}
+
 int jfr_fail(struct jfr_file *f, const uint8_t *at, const char *fmt, ...)
 {
     char text[400];
@@ -17,6 +25,7 @@ int jfr_fail(struct jfr_file *f, const uint8_t *at, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
+    jfr_make_printable(text);
     return error_set(f->err, -EBADMSG, "jfr at byte %zu: %s", (size_t)(at - f->content.data), text);
 }
 

@@ -215,14 +215,15 @@ static int walk_events(struct jfr_chunk *c, bool settings)
 
 static void tally(struct jfr_file *f, const struct jfr_type *t)
 {
+    struct bytes short_name = bytes_head(t->name, 100);
+
     for (size_t i = 0; i < f->tallies.len; i++) {
-        if (bytes_equal(f->tallies.data[i].name, t->name)) {
+        if (bytes_equal(f->tallies.data[i].name, short_name)) {
             f->tallies.data[i].n += t->seen;
             return;
         }
     }
-    char *name =
-        f->tallies.len < TALLIES_MAX ? arena_strdup(&f->arena, bytes_head(t->name, 100)) : NULL;
+    char *name = f->tallies.len < TALLIES_MAX ? arena_strdup(&f->arena, short_name) : NULL;
     if (name)
         vec_push(f->budget, &f->tallies, (struct jfr_tally){bytes_of(name), t->seen});
     else
@@ -265,6 +266,7 @@ static void note_rest(struct jfr_file *f)
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%llu %s", i > 0 ? ", " : "",
                                   (unsigned long long)t->n, (const char *)t->name.data);
     }
+    jfr_make_printable(text);
     profile_set_note(f->set, "%llu events of %zu kinds that are no samples were not kept: %s%s",
                      (unsigned long long)events, f->tallies.len, text,
                      f->tallies.len > 8 ? "..." : "");

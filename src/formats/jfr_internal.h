@@ -391,6 +391,9 @@ struct jfr_file {
     struct arena arena;
 };
 
+/* Replaces control characters: names of types are input, and messages are one line. */
+void jfr_make_printable(char *text);
+
 /* Sets "jfr at byte N: ..." and returns -EBADMSG. */
 int jfr_fail(struct jfr_file *f, const uint8_t *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -67,6 +67,7 @@ static void refuses_types_that_cannot_be_and_says_why(struct test *t)
          ": type \"a\" has structs nested 16 deep, or contains itself"},
         {{{300, "a", NULL, "x:999"}},
          "jfr at byte 68: type \"a\" has a field \"x\" of a type that is not defined"},
+        {{{300, "a\n\x7f", NULL, "x:999"}}, "type \"a??\" has a field \"x\" of a type that is not"},
         {{{300, "a", NULL, "x:q"}}, ": a field has no type id that is a number"},
     };
 
