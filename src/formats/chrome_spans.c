@@ -15,7 +15,7 @@
 
 /* Arguments are part of what a frame is, up to this length; longer ones differ from event to event.
  */
-#define ARGS_MAX 1024
+#define ARGS_MAX ((size_t)1024)
 
 /* How many ends of one time are searched for the one that fits; bounds the work on odd input. */
 #define ENDS_SEARCHED_MAX 64
@@ -70,7 +70,8 @@ static void read_span_args(struct chrome_trace *t, const struct chrome_event *e,
         read_hermes_args(t, e, s);
         return;
     }
-    text = compact(t, text);
+    if (text.len <= 4 * ARGS_MAX)
+        text = compact(t, text);
     if (text.len > ARGS_MAX)
         t->n_long_args++;
     else if (text.len > 2)

@@ -136,7 +136,9 @@ static void read_event_field(struct chrome_trace *t, struct json_reader *r, stru
 
     if (bytes_are(key, "ph")) {
         struct bytes phase = json_get_string(r);
-        e->phase = phase.len == 1 ? (char)phase.data[0] : '?';
+        e->phase = '?';
+        if (phase.len == 1)
+            e->phase = (char)phase.data[0];
     } else if (bytes_are(key, "name")) {
         e->name = dict_string(t->texts, json_get_string_or_empty(r));
     } else if (bytes_are(key, "ts")) {

@@ -177,7 +177,9 @@ static struct event read_event(struct speedscope *s, struct json_reader *r)
     for (struct bytes key; json_next_key(r, &key);) {
         if (bytes_are(key, "type")) {
             struct bytes type = json_get_string(r);
-            e.type = type.len == 1 ? (char)type.data[0] : '?';
+            e.type = '?';
+            if (type.len == 1)
+                e.type = (char)type.data[0];
         } else if (bytes_are(key, "frame")) {
             e.location = note_frame(s, r, json_get_i64(r));
         } else if (bytes_are(key, "at")) {
@@ -334,54 +336,60 @@ static int64_t convert(struct speedscope *s, struct json_reader *r, const struct
     return llround(v);
 }
 
-static void add_sampled(struct speedscope *s, struct json_reader *r, const struct scope_profile *p,
-                        struct profile *to, struct sample *sample, const uint32_t *nodes)
+/* Where the rows of a profile go. */
+struct target {
+    struct profile *profile;
+    uint32_t attrs;
+    const uint32_t *nodes; /* of the dictionary, by node of `stacks` */
+};
+
+static void add_row(const struct target *to, uint32_t node, int64_t value)
 {
-    for (size_t i = 0; i < p->n_rows && !json_failed(r); i++) {
-        int64_t value = convert(s, r, p, s->weights.data[p->first_weight + i]);
-        sample->node = nodes[s->rows.data[p->first_row + i].node];
-        sample->values = &value;
-        profile_add(to, sample);
-    }
+    profile_add(to->profile,
+                &(struct sample){.node = to->nodes[node], .attrs = to->attrs, .values = &value});
+}
+
+static void add_sampled(struct speedscope *s, struct json_reader *r, const struct scope_profile *p,
+                        const struct target *to)
+{
+    for (size_t i = 0; i < p->n_rows && !json_failed(r); i++)
+        add_row(to, s->rows.data[p->first_row + i].node,
+                convert(s, r, p, s->weights.data[p->first_weight + i]));
 }
 
 /* Times are rounded before they are subtracted, so that nothing is lost on the way. */
 static void add_evented(struct speedscope *s, struct json_reader *r, const struct scope_profile *p,
-                        struct profile *to, struct sample *sample, const uint32_t *nodes)
+                        const struct target *to)
 {
     for (size_t i = 0; i + 1 < p->n_rows && !json_failed(r); i++) {
         const struct row *row = &s->rows.data[p->first_row + i];
         int64_t value = convert(s, r, p, row[1].weight) - convert(s, r, p, row[0].weight);
-        if (row->node == 0 || value == 0)
-            continue;
-        sample->node = nodes[row->node];
-        sample->values = &value;
-        profile_add(to, sample);
+        if (row->node != 0 && value != 0)
+            add_row(to, row->node, value);
     }
 }
 
 static void add_profile(struct speedscope *s, struct json_reader *r, const struct scope_profile *p,
                         const uint32_t *nodes)
 {
-    struct profile *to = profile_set_add(s->out);
-    struct sample sample = {0};
+    struct target to = {.profile = profile_set_add(s->out), .nodes = nodes};
 
-    if (!to)
+    if (!to.profile)
         return;
-    profile_add_ctype(to, p->unit->type, p->unit->unit);
+    profile_add_ctype(to.profile, p->unit->type, p->unit->unit);
     if (p->name) {
-        uint32_t id =
-            dict_string_attribute(s->dict, dict_cstring(s->dict, "profile.name"), p->name);
-        to->profile_attrs = dict_attrs(s->dict, &id, 1);
+        uint32_t key = dict_cstring(s->dict, "profile.name");
+        uint32_t id = dict_string_attribute(s->dict, key, p->name);
+        to.profile->profile_attrs = dict_attrs(s->dict, &id, 1);
         if (s->profiles.len > 1)
-            sample.attrs = to->profile_attrs;
+            to.attrs = to.profile->profile_attrs;
     }
     if (bytes_are(bytes_of(p->unit->unit), "nanoseconds"))
-        to->duration_ns = convert(s, r, p, p->end) - convert(s, r, p, p->start);
+        to.profile->duration_ns = convert(s, r, p, p->end) - convert(s, r, p, p->start);
     if (p->is_evented)
-        add_evented(s, r, p, to, &sample, nodes);
+        add_evented(s, r, p, &to);
     else
-        add_sampled(s, r, p, to, &sample, nodes);
+        add_sampled(s, r, p, &to);
 }
 
 /* The stacks of frame numbers as stacks of the dictionary: parents come before children. */

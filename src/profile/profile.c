@@ -303,6 +303,9 @@ void profile_set_truncate(struct profile_set *s, size_t n)
         profile_free(s->profiles.data[--s->profiles.len]);
 }
 
+/* People read the first few; more would only make the search for equal ones slow. */
+#define NOTES_MAX 100
+
 void profile_set_note(struct profile_set *s, const char *fmt, ...)
 {
     char text[512];
@@ -315,7 +318,9 @@ void profile_set_note(struct profile_set *s, const char *fmt, ...)
         if (strcmp(s->notes.data[i], text) == 0)
             return;
     }
-    char *copy = strdup(text);
+    if (s->notes.len >= NOTES_MAX)
+        return;
+    char *copy = strdup(s->notes.len == NOTES_MAX - 1 ? "more was noted than is shown" : text);
     if (!copy || !vec_push(s->budget, &s->notes, copy))
         free(copy);
 }

@@ -161,6 +161,6 @@ struct profile *profile_set_add(struct profile_set *s);
  * entries. */
 void profile_set_truncate(struct profile_set *s, size_t n);
 
-/* Adds a note unless an equal one is there. */
+/* Adds a note unless an equal one is there. The hundredth says that there were more. */
 void profile_set_note(struct profile_set *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/json_escape.h"
+
 /*
  * The buffer always has a zero byte behind its content (and is readable eight bytes further). No
  * JSON token has a zero in it, so the scanning loops test for the end only once they stop there.
@@ -404,95 +406,6 @@ static void fail_in_string(struct json_reader *r, const uint8_t *p)
         fail_at(r, p, "a control character stands unescaped in a string");
 }
 
-/* Four hex digits, or -1. */
-static int hex4(const uint8_t *p)
-{
-    int v = 0;
-
-    for (int i = 0; i < 4; i++) {
-        int c = p[i], digit;
-        if (c >= '0' && c <= '9')
-            digit = c - '0';
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            digit = (c | 32) - 'a' + 10;
-        else
-            return -1;
-        v = v << 4 | digit;
-    }
-    return v;
-}
-
-static uint8_t *put_utf8(uint8_t *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (uint8_t)c;
-    } else if (c < 0x800) {
-        *to++ = (uint8_t)(0xc0 | c >> 6);
-        *to++ = (uint8_t)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *to++ = (uint8_t)(0xe0 | c >> 12);
-        *to++ = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (uint8_t)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (uint8_t)(0xf0 | c >> 18);
-        *to++ = (uint8_t)(0x80 | (c >> 12 & 0x3f));
-        *to++ = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (uint8_t)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
-/* What the letter behind a backslash stands for, or 0 when there is no such escape. */
-static uint8_t simple_escape(uint8_t c)
-{
-    switch (c) {
-    case '"':
-    case '\\':
-    case '/':
-        return c;
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return 0;
-    }
-}
-
-/* Reads the escape at *p (a backslash) and writes what it stands for; NULL when it is none. The
- * zero padding makes looking past the end harmless. */
-static uint8_t *unescape_one(const uint8_t **p, uint8_t *to)
-{
-    const uint8_t *at = *p + 1;
-
-    if (*at != 'u') {
-        *to = simple_escape(*at);
-        *p = at + 1;
-        return *to ? to + 1 : NULL;
-    }
-    int c = hex4(at + 1);
-    if (c < 0)
-        return NULL;
-    at += 5;
-    if (c >= 0xd800 && c < 0xe000) {
-        int low = c < 0xdc00 && at[0] == '\\' && at[1] == 'u' ? hex4(at + 2) : -1;
-        if (low >= 0xdc00 && low < 0xe000) {
-            c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-            at += 6;
-        } else {
-            c = 0xfffd;
-        }
-    }
-    *p = at;
-    return put_utf8(to, (uint32_t)c);
-}
-
 /* Unescapes [from, end) in place; what comes out is never longer. */
 static struct bytes unescape(struct json_reader *r, const uint8_t *from, const uint8_t *end)
 {
@@ -505,7 +418,7 @@ static struct bytes unescape(struct json_reader *r, const uint8_t *from, const u
             continue;
         }
         const uint8_t *escape = p;
-        uint8_t *next = unescape_one(&p, to);
+        uint8_t *next = json_unescape_one(&p, to);
         if (!next) {
             fail_at(r, escape, "an escape in a string is none of JSON's");
             return (struct bytes){0};
@@ -556,7 +469,7 @@ static void skip_string(struct json_reader *r)
             want(r, 12);
             uint8_t out[4];
             p = r->pos;
-            if (!unescape_one(&p, out)) {
+            if (!json_unescape_one(&p, out)) {
                 fail_at(r, r->pos, "an escape in a string is none of JSON's");
                 return;
             }
@@ -740,7 +653,7 @@ static bool next_number(struct json_reader *r, struct number *ret)
 
 int64_t json_get_i64(struct json_reader *r)
 {
-    struct number n;
+    struct number n = {0};
     int64_t v = 0;
 
     value_char(r);
@@ -762,7 +675,7 @@ int64_t json_get_i64(struct json_reader *r)
 
 uint64_t json_get_u64(struct json_reader *r)
 {
-    struct number n;
+    struct number n = {0};
     int64_t small;
     uint64_t v = 0;
 
@@ -813,7 +726,7 @@ static bool read_small_double(struct json_reader *r, double *ret)
 
 double json_get_double(struct json_reader *r)
 {
-    struct number n;
+    struct number n = {0};
     double v = 0;
 
     value_char(r);
@@ -889,7 +802,7 @@ struct bytes json_get_string_or_empty(struct json_reader *r)
 /* Reads past a scalar, or steps into a container. */
 static void skip_one(struct json_reader *r)
 {
-    struct number n;
+    struct number n = {0};
     int64_t v;
     int c = value_char(r);
 

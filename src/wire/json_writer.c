@@ -1,7 +1,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "wire/json.h"
 
@@ -167,8 +166,7 @@ void json_double(struct json_writer *w, double v)
     /* The shortest form that reads back as the same number. */
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, v);
-        double back = strtod(text, NULL);
-        if (memcmp(&back, &v, sizeof(v)) == 0)
+        if (strtod(text, NULL) == v)
             break;
     }
     before_value(w);
