@@ -13,7 +13,7 @@ build: deps
 
 # The main job of this stage: a profile, and where its time went.
 run: build
-	@$(BUILD)/vesta top examples/shop.pb.gz
+	@$(BUILD)/vesta top 20 examples/shop.pb.gz
 
 test:
 	@tools/deps.sh test
