@@ -22,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
@@ -63,15 +62,11 @@ def find_pprof():
 
 def run_once(command):
     """Seconds and peak bytes of one run."""
-    start = time.perf_counter()
-    with open(os.devnull, "wb") as null:
-        process = subprocess.Popen(command, stdout=null, stderr=null)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - start
-    if process.returncode != 0:
-        sys.exit(f"{command[0]} failed on {command[-1]}")
-    return seconds, usage.ru_maxrss * 1024
+    done = subprocess.run([BUILD / "bench" / "run_measured", *command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command[-1]}: {done.stderr.strip()}")
+    seconds, peak = done.stdout.split()
+    return float(seconds), int(peak)
 
 
 def measure(command):
@@ -113,7 +108,8 @@ def main():
     parser.add_argument("--samples", type=int, default=SYNTHETIC_SAMPLES, help="of the synthetic")
     options = parser.parse_args()
 
-    subprocess.run(["ninja", "-C", str(BUILD), "--quiet", "vesta", "bench/measure_formats"], check=True)
+    programs = ["vesta", "bench/measure_formats", "bench/run_measured"]
+    subprocess.run(["ninja", "-C", str(BUILD), "--quiet", *programs], check=True)
     with tempfile.TemporaryDirectory() as folder:
         synthetic = pathlib.Path(folder) / "synthetic.pb.gz"
         subprocess.run([MEASURE, "synth", str(options.samples), synthetic], check=True)

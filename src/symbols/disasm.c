@@ -1,11 +1,11 @@
 #include "symbols/disasm.h"
 
-#include <capstone/capstone.h>
 #include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "symbols/capstone_lib.h"
 #include "symbols/demangle.h"
 #include "symbols/disasm_internal.h"
 
@@ -22,6 +22,7 @@ struct decoded {
 struct disassembly {
     struct binary *binary;
     struct disasm_row_out out;
+    const struct capstone *capstone;
     csh handle;
     cs_insn *insn;
     struct bytes code; /* what is left */
@@ -58,13 +59,14 @@ static bool arch_of(const struct elf_file *f, cs_arch *arch, cs_mode *mode)
 }
 
 /* The address that a branch or call goes to, when the instruction says it. */
-static uint64_t branch_target(csh handle, const cs_insn *insn)
+static uint64_t branch_target(const struct disassembly *d)
 {
+    const cs_insn *insn = d->insn;
     const char *ops = insn->op_str;
     uint64_t target;
 
-    if (!cs_insn_group(handle, insn, CS_GRP_JUMP) && !cs_insn_group(handle, insn, CS_GRP_CALL) &&
-        strcmp(insn->mnemonic, "bl") != 0)
+    if (!d->capstone->insn_group(d->handle, insn, CS_GRP_JUMP) &&
+        !d->capstone->insn_group(d->handle, insn, CS_GRP_CALL) && strcmp(insn->mnemonic, "bl") != 0)
         return 0;
     const char *last = strrchr(ops, ' ');
     last = last ? last + 1 : ops;
@@ -81,9 +83,9 @@ static void decode_one(struct disassembly *d, struct decoded *to)
 
     to->address = d->address;
     to->target = 0;
-    if (cs_disasm_iter(d->handle, &code, &left, &d->address, d->insn)) {
+    if (d->capstone->disasm_iter(d->handle, &code, &left, &d->address, d->insn)) {
         to->size = (uint8_t)d->insn->size;
-        to->target = branch_target(d->handle, d->insn);
+        to->target = branch_target(d);
         snprintf(to->text, sizeof(to->text), "%s%s%s", d->insn->mnemonic,
                  d->insn->op_str[0] ? " " : "", d->insn->op_str);
     } else {
@@ -156,13 +158,13 @@ static int run_capstone(struct disassembly *d, bool intel)
     int r = 0;
 
     if (!intel)
-        cs_option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT); /* means nothing elsewhere */
-    cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON);
-    d->insn = cs_malloc(d->handle);
+        d->capstone->option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT); /* only there */
+    d->capstone->option(d->handle, CS_OPT_DETAIL, CS_OPT_ON);
+    d->insn = d->capstone->malloc(d->handle);
     while (r == 0 && d->insn && d->code.len > 0)
         r = run_batch(d);
     if (d->insn)
-        cs_free(d->insn, 1);
+        d->capstone->free(d->insn, 1);
     return r;
 }
 
@@ -204,10 +206,12 @@ int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sin
     d->out = (struct disasm_row_out){.sink = sink, .opaque = opaque};
     d->code = code;
     d->address = q->start;
-    if (arch_of(binary_elf(b), &arch, &mode) && cs_open(arch, mode, &d->handle) == CS_ERR_OK) {
+    d->capstone = capstone_get();
+    if (d->capstone && arch_of(binary_elf(b), &arch, &mode) &&
+        d->capstone->open(arch, mode, &d->handle) == CS_ERR_OK) {
         d->step = arch == CS_ARCH_X86 ? 1 : 4;
         r = run_capstone(d, q->intel);
-        cs_close(&d->handle);
+        d->capstone->close(&d->handle);
     } else {
         r = disasm_by_objdump(b, q->start, q->start + code.len, &d->out, err);
     }
