@@ -34,7 +34,7 @@ static int add_side(struct compare *c, const struct profile *p, uint32_t type, i
 {
     struct graph g = {0};
     struct graph_options options = {
-        .type = type, .mean = o->report->mean, .no_edges = true, .unit = c->unit};
+        .type = type, .mean = o->report->mean, .edges = GRAPH_EDGES_NONE, .unit = c->unit};
     int r = graph_build(p, &c->frames, &options, &g, err);
 
     if (r == 0 &&

@@ -170,6 +170,7 @@ int report_graph(struct report *r, struct frames *f, struct graph *g, struct gra
         .mean = r->o.mean,
         .call_tree = r->o.call_tree && is_picture,
         .drop_negative = r->o.drop_negative,
+        .edges = r->kind == REPORT_TOP ? GRAPH_EDGES_INLINED : GRAPH_EDGES_ALL,
         .with_tags = is_picture,
         .unit = r->unit,
         .label_units = r->units.unit.len ? r->units.unit.data : NULL,

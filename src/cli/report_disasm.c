@@ -313,7 +313,7 @@ int report_disasm(struct report *r)
 {
     struct frames frames;
     struct graph g;
-    struct graph_options o = {.type = r->type, .mean = r->o.mean, .no_edges = true};
+    struct graph_options o = {.type = r->type, .mean = r->o.mean, .edges = GRAPH_EDGES_NONE};
     struct disassembly d = {.r = r, .g = &g, .budget = r->dict->budget};
 
     if (r->o.output != REPORT_TEXT)

@@ -233,7 +233,7 @@ int report_list(struct report *r)
     struct listing l = {.r = r, .json = {.out = r->out}};
     struct frames frames;
     struct graph g;
-    struct graph_options o = {.type = r->type, .mean = r->o.mean, .no_edges = true};
+    struct graph_options o = {.type = r->type, .mean = r->o.mean, .edges = GRAPH_EDGES_NONE};
 
     if (!r->pattern)
         return error_set(r->err, -EINVAL, "list needs a regular expression of functions");

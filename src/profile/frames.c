@@ -18,6 +18,7 @@ void frames_done(struct frames *f)
     struct budget *b = f->dict->budget;
 
     vec_done(b, &f->all);
+    vec_done(b, &f->is_inlined);
     vec_done(b, &f->ids);
     vec_done(b, &f->first);
     vec_done(b, &f->count);
@@ -45,6 +46,7 @@ static uint32_t intern(struct frames *f, struct frame frame)
         return id;
     size_t n = f->all.len;
     if (n >= UINT32_MAX - 1 || !vec_push(f->dict->budget, &f->all, frame) ||
+        !vec_resize(f->dict->budget, &f->is_inlined, n + 1) ||
         !idset_add(f->dict->budget, &f->index, hash, (uint32_t)n)) {
         f->dict->budget->failed = true;
         return 0;
@@ -162,6 +164,7 @@ static bool resolve(struct frames *f, uint32_t location)
         uint32_t id = intern(f, make_frame(f, &l, l.n_lines ? &line : NULL));
         if (id == 0 || !vec_push(d->budget, &f->ids, id))
             return false;
+        f->is_inlined.data[id] |= i + 1 < l.n_lines;
     }
     if (f->ids.len >= UINT32_MAX) {
         d->budget->failed = true;
@@ -172,7 +175,7 @@ static bool resolve(struct frames *f, uint32_t location)
     return true;
 }
 
-size_t frames_of(struct frames *f, uint32_t location, uint32_t *ret_n)
+size_t frames_resolve(struct frames *f, uint32_t location, uint32_t *ret_n)
 {
     struct dict *d = f->dict;
 
@@ -180,7 +183,7 @@ size_t frames_of(struct frames *f, uint32_t location, uint32_t *ret_n)
     if (location >= f->first.len && (!vec_resize(d->budget, &f->first, d->locations.len) ||
                                      !vec_resize(d->budget, &f->count, d->locations.len)))
         return 0;
-    if (f->first.data[location] == 0 && !resolve(f, location))
+    if (!resolve(f, location))
         return 0;
     *ret_n = f->count.data[location];
     return f->first.data[location] - 1;

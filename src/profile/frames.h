@@ -47,6 +47,7 @@ struct frames {
     struct dict *dict;
     struct frame_options options;
     VEC(struct frame) all;
+    VEC(bool) is_inlined;    /* per frame: whether some location has it inlined into another */
     VEC(uint32_t) ids;       /* frames of the locations seen so far, innermost first */
     VEC(uint32_t) first;     /* per location: where its frames start in ids, + 1; 0 is not seen */
     VEC(uint32_t) count;     /* per location */
@@ -59,11 +60,21 @@ struct frames {
 void frames_init(struct frames *f, struct dict *d, struct frame_options options);
 void frames_done(struct frames *f);
 
+/* frames_of() for a location that was not seen yet. */
+size_t frames_resolve(struct frames *f, uint32_t location, uint32_t *ret_n);
+
 /*
  * The frames of a location: *ret_n ids starting at f->ids.data[return value], innermost first.
  * There is at least one, unless the budget is spent (then there are none).
  */
-size_t frames_of(struct frames *f, uint32_t location, uint32_t *ret_n);
+static inline size_t frames_of(struct frames *f, uint32_t location, uint32_t *ret_n)
+{
+    if (location < f->first.len && f->first.data[location] != 0) {
+        *ret_n = f->count.data[location];
+        return f->first.data[location] - 1;
+    }
+    return frames_resolve(f, location, ret_n);
+}
 
 /* "0000000000401000 main.main /src/main.go:7": what reports print; valid until frames_done(). */
 const char *frames_name(struct frames *f, uint32_t frame);

@@ -20,18 +20,20 @@ struct level {
     size_t undo; /* length of the undo list on entry */
 };
 
+/* The edge last taken into a node: callers repeat. */
+struct last_edge {
+    uint32_t src, edge;
+};
+
 struct walk {
     struct graph *g;
     struct dict *dict;
     const struct graph_options *o;
+    const struct graph_totals *t;
 
-    /* Per trie node. */
-    VEC(int64_t) self, total, self_div, total_div;
-    VEC(bool) is_used;
-    VEC(uint32_t) first_child, next_sibling;
-
-    VEC(bool) seen_node, seen_edge; /* on the way from the root */
-    VEC(uint32_t) undo;             /* node << 1, or edge << 1 | 1 */
+    VEC(bool) seen_node, seen_edge;  /* on the way from the root */
+    VEC(struct last_edge) last_edge; /* per node */
+    VEC(uint32_t) undo;              /* node << 1, or edge << 1 | 1 */
     VEC(struct level) levels;
 };
 
@@ -39,63 +41,75 @@ static void walk_done(struct walk *w)
 {
     struct budget *b = w->g->budget;
 
-    vec_done(b, &w->self);
-    vec_done(b, &w->total);
-    vec_done(b, &w->self_div);
-    vec_done(b, &w->total_div);
-    vec_done(b, &w->is_used);
-    vec_done(b, &w->first_child);
-    vec_done(b, &w->next_sibling);
     vec_done(b, &w->seen_node);
     vec_done(b, &w->seen_edge);
+    vec_done(b, &w->last_edge);
     vec_done(b, &w->undo);
     vec_done(b, &w->levels);
 }
 
-static void add_samples(struct walk *w, const struct profile *p)
+static void add_samples(struct graph_totals *t, const struct profile *p,
+                        const struct graph_options *o)
 {
-    const int64_t *values = p->values[w->o->type];
-    const int64_t *divisors = w->o->mean ? p->values[0] : NULL;
+    const int64_t *values = p->values[o->type];
+    const int64_t *divisors = o->mean ? p->values[0] : NULL;
 
     for (size_t i = 0; i < p->n_samples; i++) {
         uint32_t n = p->node[i];
         if (values[i] == 0 && (!divisors || divisors[i] == 0))
             continue;
-        w->is_used.data[n] = true;
-        graph_add(&w->self.data[n], values[i]);
+        t->is_used.data[n] = true;
+        graph_add(&t->self.data[n], values[i]);
         if (divisors)
-            graph_add(&w->self_div.data[n], divisors[i]);
+            graph_add(&t->self_div.data[n], divisors[i]);
     }
 }
 
 /* Totals per stack and the lists of children, from the leaves up. */
-static bool prepare(struct walk *w, const struct profile *p)
+static void add_up(struct graph_totals *t, const uint32_t *parent)
 {
-    struct budget *b = w->g->budget;
-    const uint32_t *parent = w->dict->node_parent.data;
-    size_t n = dict_n_nodes(w->dict), n_div = w->o->mean ? n : 0;
-
-    if (!vec_resize(b, &w->self, n) || !vec_resize(b, &w->total, n) ||
-        !vec_resize(b, &w->self_div, n_div) || !vec_resize(b, &w->total_div, n_div) ||
-        !vec_resize(b, &w->is_used, n) || !vec_resize(b, &w->first_child, n) ||
-        !vec_resize(b, &w->next_sibling, n))
-        return false;
-    add_samples(w, p);
-    for (uint32_t i = (uint32_t)n; i-- > 1;) {
-        if (!w->is_used.data[i])
+    for (uint32_t i = (uint32_t)t->self.len; i-- > 1;) {
+        if (!t->is_used.data[i])
             continue;
         uint32_t up = parent[i];
-        w->is_used.data[up] = true;
-        graph_add(&w->total.data[i], w->self.data[i]);
-        graph_add(&w->total.data[up], w->total.data[i]);
-        if (n_div) {
-            graph_add(&w->total_div.data[i], w->self_div.data[i]);
-            graph_add(&w->total_div.data[up], w->total_div.data[i]);
+        t->is_used.data[up] = true;
+        graph_add(&t->total.data[i], t->self.data[i]);
+        graph_add(&t->total.data[up], t->total.data[i]);
+        if (t->self_div.len) {
+            graph_add(&t->total_div.data[i], t->self_div.data[i]);
+            graph_add(&t->total_div.data[up], t->total_div.data[i]);
         }
-        w->next_sibling.data[i] = w->first_child.data[up];
-        w->first_child.data[up] = i;
+        t->next_sibling.data[i] = t->first_child.data[up];
+        t->first_child.data[up] = i;
     }
+}
+
+bool graph_totals_build(const struct profile *p, const struct graph_options *o,
+                        struct graph_totals *ret)
+{
+    struct budget *b = p->dict->budget;
+    size_t n = dict_n_nodes(p->dict), n_div = o->mean ? n : 0;
+
+    *ret = (struct graph_totals){.budget = b};
+    if (!vec_resize(b, &ret->self, n) || !vec_resize(b, &ret->total, n) ||
+        !vec_resize(b, &ret->self_div, n_div) || !vec_resize(b, &ret->total_div, n_div) ||
+        !vec_resize(b, &ret->is_used, n) || !vec_resize(b, &ret->first_child, n) ||
+        !vec_resize(b, &ret->next_sibling, n))
+        return false;
+    add_samples(ret, p, o);
+    add_up(ret, p->dict->node_parent.data);
     return true;
+}
+
+void graph_totals_done(struct graph_totals *t)
+{
+    vec_done(t->budget, &t->self);
+    vec_done(t->budget, &t->total);
+    vec_done(t->budget, &t->self_div);
+    vec_done(t->budget, &t->total_div);
+    vec_done(t->budget, &t->is_used);
+    vec_done(t->budget, &t->first_child);
+    vec_done(t->budget, &t->next_sibling);
 }
 
 static bool need_nodes(struct graph *g, size_t n)
@@ -171,28 +185,43 @@ static void count_node(struct walk *w, uint32_t node, uint32_t stack)
     if (w->seen_node.data[node] || !vec_push(g->budget, &w->undo, node << 1))
         return;
     w->seen_node.data[node] = true;
-    graph_add(&g->nodes.data[node].cum, w->total.data[stack]);
-    if (w->total_div.len)
-        graph_add(&g->nodes.data[node].cum_div, w->total_div.data[stack]);
+    graph_add(&g->nodes.data[node].cum, w->t->total.data[stack]);
+    if (w->t->total_div.len)
+        graph_add(&g->nodes.data[node].cum_div, w->t->total_div.data[stack]);
 }
 
 static void count_edge(struct walk *w, struct place from, uint32_t node, uint32_t stack,
                        bool is_inline)
 {
     struct graph *g = w->g;
-    uint32_t id = edge_of(g, from.node, node);
 
+    if (node >= w->last_edge.len && !vec_resize(g->budget, &w->last_edge, g->nodes.len))
+        return;
+    struct last_edge *last = &w->last_edge.data[node];
+    uint32_t id = last->src == from.node ? last->edge : edge_of(g, from.node, node);
+    *last = (struct last_edge){from.node, id};
     if (id >= w->seen_edge.len && !vec_resize(g->budget, &w->seen_edge, g->edges.len))
+        return;
+    if (budget_failed(g->budget))
         return;
     if (w->seen_edge.data[id] || !vec_push(g->budget, &w->undo, id << 1 | 1))
         return;
     struct graph_edge *e = &g->edges.data[id];
     w->seen_edge.data[id] = true;
-    graph_add(&e->weight, w->total.data[stack]);
-    if (w->total_div.len)
-        graph_add(&e->weight_div, w->total_div.data[stack]);
+    graph_add(&e->weight, w->t->total.data[stack]);
+    if (w->t->total_div.len)
+        graph_add(&e->weight_div, w->t->total_div.data[stack]);
     e->is_residual |= from.is_residual;
     e->is_inline &= is_inline;
+}
+
+static bool wants_edge(const struct walk *w, uint32_t node)
+{
+    const struct graph *g = w->g;
+
+    if (w->o->edges == GRAPH_EDGES_INLINED)
+        return g->frames->is_inlined.data[g->nodes.data[node].frame];
+    return w->o->edges == GRAPH_EDGES_ALL;
 }
 
 /* Counts the frames of one more location, outermost first. */
@@ -209,14 +238,14 @@ static struct place enter(struct walk *w, uint32_t stack, struct place at)
             continue;
         }
         count_node(w, node, stack);
-        if (at.node != 0 && at.node != node && !w->o->no_edges)
+        if (at.node != 0 && at.node != node && wants_edge(w, node))
             count_edge(w, at, node, stack, i != n - 1);
         at = (struct place){node, false};
     }
     if (at.node != 0 && !at.is_residual) {
-        graph_add(&g->nodes.data[at.node].flat, w->self.data[stack]);
-        if (w->self_div.len)
-            graph_add(&g->nodes.data[at.node].flat_div, w->self_div.data[stack]);
+        graph_add(&g->nodes.data[at.node].flat, w->t->self.data[stack]);
+        if (w->t->self_div.len)
+            graph_add(&g->nodes.data[at.node].flat_div, w->t->self_div.data[stack]);
     }
     return at;
 }
@@ -236,19 +265,19 @@ static void undo_to(struct walk *w, size_t len)
 static bool walk_all(struct walk *w)
 {
     struct budget *b = w->g->budget;
-    uint32_t stack = w->first_child.data[0];
+    uint32_t stack = w->t->first_child.data[0];
     struct place at = {0};
 
     while (stack != 0) {
         if (!vec_push(b, &w->levels, (struct level){stack, at, w->undo.len}) || budget_failed(b))
             return false;
         at = enter(w, stack, at);
-        uint32_t next = w->first_child.data[stack];
+        uint32_t next = w->t->first_child.data[stack];
         while (next == 0 && w->levels.len > 0) {
             struct level l = w->levels.data[--w->levels.len];
             undo_to(w, l.undo);
             at = l.above;
-            next = w->next_sibling.data[l.stack];
+            next = w->t->next_sibling.data[l.stack];
         }
         stack = next;
     }
@@ -304,20 +333,32 @@ bool graph_link(struct graph *g)
            link_side(g, false, g->out_first.data, g->out.data);
 }
 
-int graph_build(const struct profile *p, struct frames *f, const struct graph_options *o,
-                struct graph *ret, struct error *err)
+int graph_build_from(const struct graph_totals *t, const struct profile *p, struct frames *f,
+                     const struct graph_options *o, struct graph *ret, struct error *err)
 {
     *ret = (struct graph){.frames = f, .budget = p->dict->budget, .is_tree = o->call_tree};
-    struct walk w = {.g = ret, .dict = p->dict, .o = o};
+    struct walk w = {.g = ret, .dict = p->dict, .o = o, .t = t};
 
     bool ok = need_nodes(ret, ret->is_tree ? 1 : f->all.len) &&
               (!ret->is_tree ||
                vec_push(ret->budget, &ret->edges, (struct graph_edge){.is_gone = true})) &&
-              prepare(&w, p) && walk_all(&w);
+              walk_all(&w);
     walk_done(&w);
     ok = ok && select_nodes(ret, o->drop_negative) && graph_link(ret) &&
          (!o->with_tags || graph_add_tags(ret, p, o));
     return ok ? 0 : budget_error(ret->budget, err);
+}
+
+int graph_build(const struct profile *p, struct frames *f, const struct graph_options *o,
+                struct graph *ret, struct error *err)
+{
+    struct graph_totals t;
+
+    *ret = (struct graph){.frames = f, .budget = p->dict->budget};
+    int r = graph_totals_build(p, o, &t) ? graph_build_from(&t, p, f, o, ret, err)
+                                         : budget_error(p->dict->budget, err);
+    graph_totals_done(&t);
+    return r;
 }
 
 void graph_done(struct graph *g)

@@ -36,12 +36,19 @@ struct graph_tag {
     bool is_gone;
 };
 
+/* Which edges are wanted: counting them is what building a graph mostly costs. */
+enum graph_edges {
+    GRAPH_EDGES_ALL,
+    GRAPH_EDGES_INLINED, /* those into frames that are inlined somewhere */
+    GRAPH_EDGES_NONE,
+};
+
 struct graph_options {
     uint32_t type;      /* the column to count */
     bool mean;          /* divide by column 0 */
     bool call_tree;     /* a node per calling context */
     bool drop_negative; /* leave out nodes that spend less than nothing */
-    bool no_edges;      /* nodes alone are enough */
+    enum graph_edges edges;
     bool with_tags;
     const char *unit;            /* what numbers in tags are written in */
     const uint32_t *label_units; /* per string: the unit of a numeric label; see labels.h */

@@ -289,6 +289,7 @@ static size_t choose_count(struct graph *g, size_t wanted, bool is_picture)
 }
 
 struct trimming {
+    struct graph_totals totals;
     const struct profile *p;
     struct frames *frames;
     struct graph_options options;
@@ -311,7 +312,7 @@ static int keep_only(struct trimming *t, const bool *kept, struct error *err)
         return trim_tree(t->g, kept) ? 0 : budget_error(t->g->budget, err);
     graph_done(t->g);
     t->options.kept = kept;
-    int r = graph_build(t->p, t->frames, &t->options, t->g, err);
+    int r = graph_build_from(&t->totals, t->p, t->frames, &t->options, t->g, err);
     t->options.kept = NULL;
     return r;
 }
@@ -366,33 +367,116 @@ static int limit_nodes(struct trimming *t, int64_t node_cutoff, int64_t edge_cut
     return r;
 }
 
+/* The nodes of a picture depend on its edges, so that each step is taken on a whole graph. */
+static int trim_picture(struct trimming *t, struct graph_trimmed *ret, int64_t node_cutoff,
+                        int64_t edge_cutoff, struct error *err)
+{
+    struct graph *g = t->g;
+    int r = drop_light_nodes(t, node_cutoff, &ret->dropped_nodes, err);
+
+    if (r < 0)
+        return r;
+    ret->n_nodes_before = g->order.len;
+    graph_sort(g, order_of(t->trim));
+    r = limit_nodes(t, node_cutoff, edge_cutoff, err);
+    if (r < 0)
+        return r;
+    trim_tags(g, node_cutoff);
+    ret->dropped_edges = trim_edges(g, edge_cutoff);
+    return remove_redundant_edges(g) ? 0 : budget_error(g->budget, err);
+}
+
+/* Keeps the entries of the order that are heavy enough and among the first. */
+static void trim_order(struct trimming *t, struct graph_trimmed *ret, int64_t node_cutoff)
+{
+    struct graph *g = t->g;
+    size_t kept = 0, count = (size_t)t->trim->node_count;
+
+    for (size_t i = 0; i < g->order.len; i++) {
+        uint32_t n = g->order.data[i];
+        if (graph_abs(g->nodes.data[n].cum) >= node_cutoff)
+            g->order.data[kept++] = n;
+    }
+    ret->dropped_nodes = g->order.len - kept;
+    ret->n_nodes_before = g->order.len = kept;
+    graph_sort(g, order_of(t->trim));
+    if (t->trim->node_count > 0 && count < g->order.len)
+        g->order.len = count;
+}
+
+/*
+ * A node's own numbers do not depend on which others are kept: they are chosen without any edges,
+ * and the edges are counted once, between those that are left.
+ */
+static int trim_list(struct trimming *t, struct graph_trimmed *ret, int64_t node_cutoff,
+                     int64_t edge_cutoff, enum graph_edges edges, struct error *err)
+{
+    struct graph *g = t->g;
+    VEC(bool) kept = {0};
+    graph_ids order = {0};
+
+    trim_order(t, ret, node_cutoff);
+    if (edges == GRAPH_EDGES_NONE)
+        return 0;
+    if (!vec_resize(g->budget, &kept, g->nodes.len) ||
+        !vec_append(g->budget, &order, g->order.data, g->order.len)) {
+        vec_done(g->budget, &kept);
+        return budget_error(g->budget, err);
+    }
+    for (size_t i = 0; i < order.len; i++)
+        kept.data[order.data[i]] = true;
+    t->options.edges = edges;
+    int r = keep_only(t, kept.data, err);
+    vec_clear(&g->order);
+    if (r == 0 && !vec_append(g->budget, &g->order, order.data, order.len))
+        r = budget_error(g->budget, err);
+    vec_done(g->budget, &kept);
+    vec_done(g->budget, &order);
+    if (r == 0)
+        ret->dropped_edges = trim_edges(g, edge_cutoff);
+    return r;
+}
+
+static bool has_inlined(const struct frames *f)
+{
+    for (size_t i = 0; i < f->is_inlined.len; i++) {
+        if (f->is_inlined.data[i])
+            return true;
+    }
+    return false;
+}
+
+static int build_trimmed(struct trimming *t, struct graph_trimmed *ret, struct error *err)
+{
+    enum graph_edges edges = t->options.edges;
+    bool is_picture = t->trim->is_picture;
+    int64_t total = 0;
+
+    t->options.edges = is_picture ? GRAPH_EDGES_ALL : GRAPH_EDGES_NONE;
+    int r = graph_build_from(&t->totals, t->p, t->frames, &t->options, t->g, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < t->g->order.len; i++)
+        graph_add(&total, t->g->nodes.data[t->g->order.data[i]].flat);
+    int64_t node_cutoff = graph_abs(graph_truncate((double)total * t->trim->node_fraction));
+    int64_t edge_cutoff = graph_abs(graph_truncate((double)total * t->trim->edge_fraction));
+    if (edges == GRAPH_EDGES_INLINED && !has_inlined(t->frames))
+        edges = GRAPH_EDGES_NONE;
+    r = is_picture ? trim_picture(t, ret, node_cutoff, edge_cutoff, err)
+                   : trim_list(t, ret, node_cutoff, edge_cutoff, edges, err);
+    return r == 0 && budget_failed(t->g->budget) ? budget_error(t->g->budget, err) : r;
+}
+
 int graph_build_trimmed(const struct profile *p, struct frames *f, const struct graph_options *o,
                         const struct graph_trim *trim, struct graph *ret,
                         struct graph_trimmed *ret_trimmed, struct error *err)
 {
     struct trimming t = {.p = p, .frames = f, .options = *o, .trim = trim, .g = ret};
-    int64_t total = 0;
 
+    *ret = (struct graph){.frames = f, .budget = p->dict->budget};
     *ret_trimmed = (struct graph_trimmed){0};
-    int r = graph_build(p, f, o, ret, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < ret->order.len; i++)
-        graph_add(&total, ret->nodes.data[ret->order.data[i]].flat);
-    int64_t node_cutoff = graph_abs(graph_truncate((double)total * trim->node_fraction));
-    int64_t edge_cutoff = graph_abs(graph_truncate((double)total * trim->edge_fraction));
-
-    r = drop_light_nodes(&t, node_cutoff, &ret_trimmed->dropped_nodes, err);
-    if (r < 0)
-        return r;
-    ret_trimmed->n_nodes_before = ret->order.len;
-    graph_sort(ret, order_of(trim));
-    r = limit_nodes(&t, node_cutoff, edge_cutoff, err);
-    if (r < 0)
-        return r;
-    trim_tags(ret, node_cutoff);
-    ret_trimmed->dropped_edges = trim_edges(ret, edge_cutoff);
-    if (trim->is_picture && !remove_redundant_edges(ret))
-        return budget_error(ret->budget, err);
-    return budget_failed(ret->budget) ? budget_error(ret->budget, err) : 0;
+    int r = graph_totals_build(p, o, &t.totals) ? build_trimmed(&t, ret_trimmed, err)
+                                                : budget_error(p->dict->budget, err);
+    graph_totals_done(&t.totals);
+    return r;
 }
