@@ -24,6 +24,15 @@ SEED_MAX = 128 << 10
 FOLDERS = {"otlp_json": "otlp", "pclntab": "elf", "dhat": "other", "massif": "other",
            "ghc_prof": "other", "pmcstat": "other"}
 
+# Formats whose corpus files are all too large to be seeds.
+TINY = {
+    "heapsnapshot": """{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count",
+"detachedness"],"node_types":[["hidden","string","object","native","synthetic"],"string"],"edge_fields":
+["type","name_or_index","to_node"],"edge_types":[["property","shortcut","weak"],"node"]},"node_count":4,
+"edge_count":4},"nodes":[4,0,1,0,2,0,2,1,3,16,2,1,3,2,5,8,0,2,1,0,7,24,0,0],"edges":[0,0,6,1,0,12,0,1,18,
+2,1,12],"strings":["","Cart","Detached <div>"]}""",
+}
+
 
 def build():
     if not (FUZZ / "build.ninja").exists():
@@ -56,6 +65,9 @@ def make_seeds(target, folder):
         if len(data) <= SEED_MAX:
             (folder / f"{n:04d}").write_bytes(data)
             n += 1
+    if target in TINY:
+        (folder / f"{n:04d}").write_text(TINY[target])
+        n += 1
     return n
 
 

@@ -18,7 +18,6 @@
  *   all once there are CONTEXTS_MAX; so direct callers are always right.
  */
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "formats/callgrind_graph.h"
@@ -57,7 +56,8 @@ struct unfolding {
     VEC(double) incoming; /* n per function: what its callers say it cost */
     VEC(double) whole;    /* n per function: that, or what it says itself where that is more */
     VEC(struct context) contexts;
-    VEC(double) shares; /* n per context */
+    VEC(double) shares;  /* n per context */
+    VEC(double) running; /* n per context of the function at hand: sums of shares */
     double total[CALLGRIND_EVENTS_MAX];
     size_t work;
     bool cut, cycles;
@@ -74,6 +74,7 @@ static void unfolding_done(struct unfolding *u)
     vec_done(u->budget, &u->whole);
     vec_done(u->budget, &u->contexts);
     vec_done(u->budget, &u->shares);
+    vec_done(u->budget, &u->running);
 }
 
 /* Lists in file order, hence from the back. */
@@ -277,29 +278,35 @@ static bool add_root_context(struct unfolding *u, uint32_t function)
 }
 
 /*
- * Deals an amount out in parts: the running share before and after each part says where to round,
- * and the last part takes what is left, so that the parts always add up.
+ * Deals an amount out in parts: the running share says how much is to be given by now, and the last
+ * part takes what is left, so that the parts always add up. *given is 0 at the start.
  */
-static int64_t deal(int64_t amount, long double before, long double after, bool is_last)
+static int64_t deal(int64_t amount, double share, bool is_last, int64_t *given)
 {
-    long double from = roundl((long double)amount * before);
-    long double to = is_last ? (long double)amount : roundl((long double)amount * after);
-    return (int64_t)(to - from);
+    if (amount == 0)
+        return 0;
+    long double exact = (long double)amount * share;
+    int64_t by_now = is_last ? amount : (int64_t)(amount < 0 ? exact - 0.5L : exact + 0.5L);
+    int64_t part = by_now - *given;
+    *given = by_now;
+    return part;
 }
 
-/* The same place in all of a function's contexts: the shares dealt so far, per event. */
-struct dealer {
-    long double before[CALLGRIND_EVENTS_MAX], after[CALLGRIND_EVENTS_MAX];
-};
-
-static void next_share(struct dealer *d, const double *shares, size_t n)
+/* The running sums of a function's shares, context by context, at most 1. */
+static bool sum_shares(struct unfolding *u, const struct place *f)
 {
-    for (size_t k = 0; k < n; k++) {
-        d->before[k] = d->after[k];
-        d->after[k] += (long double)shares[k];
-        if (d->after[k] > 1)
-            d->after[k] = 1;
+    double sum[CALLGRIND_EVENTS_MAX] = {0};
+    bool ok = true;
+
+    vec_clear(&u->running);
+    for (uint32_t c = f->first_context; ok && c != NONE; c = u->contexts.data[c].next) {
+        for (size_t k = 0; k < u->n; k++) {
+            sum[k] += u->shares.data[c * u->n + k];
+            sum[k] = sum[k] < 1 ? sum[k] : 1;
+        }
+        ok = vec_append(u->budget, &u->running, sum, u->n);
     }
+    return ok;
 }
 
 static bool add_row(struct unfolding *u, uint32_t parent, uint32_t location, const int64_t *values)
@@ -318,15 +325,15 @@ static bool add_row(struct unfolding *u, uint32_t parent, uint32_t location, con
 static bool emit_self(struct unfolding *u, const struct place *f, uint32_t self)
 {
     const int64_t *costs = u->g->self_costs.data + self * u->n;
-    struct dealer d = {0};
-    int64_t values[CALLGRIND_EVENTS_MAX + 1] = {0};
+    const double *running = u->running.data;
+    int64_t values[CALLGRIND_EVENTS_MAX + 1] = {0}, given[CALLGRIND_EVENTS_MAX] = {0};
     bool ok = true;
 
     for (uint32_t c = f->first_context; ok && c != NONE; c = u->contexts.data[c].next) {
         bool is_last = u->contexts.data[c].next == NONE;
-        next_share(&d, u->shares.data + c * u->n, u->n);
         for (size_t k = 0; k < u->n; k++)
-            values[k] = deal(costs[k], d.before[k], d.after[k], is_last);
+            values[k] = deal(costs[k], running[k], is_last, &given[k]);
+        running += u->n;
         ok = add_row(u, u->contexts.data[c].parent, u->g->selfs.data[self].location, values);
     }
     return ok;
@@ -357,16 +364,15 @@ static bool follow_call(struct unfolding *u, const struct place *f, uint32_t cal
     const struct callgrind_call *e = &u->g->calls.data[call];
     struct dict *dict = u->p->dict;
     double rest[CALLGRIND_EVENTS_MAX] = {0}, shares[CALLGRIND_EVENTS_MAX];
-    int64_t values[CALLGRIND_EVENTS_MAX + 1] = {0}, rest_count = 0;
-    struct dealer d = {0};
+    int64_t values[CALLGRIND_EVENTS_MAX + 1] = {0}, rest_count = 0, given = 0;
+    const double *running = u->running.data;
     bool ok = true, any_rest = false;
 
     for (uint32_t c = f->first_context; ok && c != NONE; c = u->contexts.data[c].next) {
         uint32_t parent = u->contexts.data[c].parent;
         bool matters = callee_shares(u, call, u->shares.data + c * u->n, shares);
-        next_share(&d, u->shares.data + c * u->n, 1);
-        int64_t count =
-            deal((int64_t)e->count, d.before[0], d.after[0], u->contexts.data[c].next == NONE);
+        int64_t count = deal((int64_t)e->count, *running, u->contexts.data[c].next == NONE, &given);
+        running += u->n;
         if (!matters || parent == 0) {
             u->cut |= parent != 0;
             for (size_t k = 0; k < u->n; k++)
@@ -415,6 +421,8 @@ static bool unfold_function(struct unfolding *u, uint32_t function)
         work = f->n_items;
     }
     u->work += work;
+    if (!sum_shares(u, f))
+        return false;
     for (uint32_t s = f->first_self; s != NONE; s = u->next_self.data[s]) {
         if (!emit_self(u, f, s))
             return false;

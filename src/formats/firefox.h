@@ -57,7 +57,8 @@ struct firefox {
     struct dict *dict;
     struct budget *budget;
     struct profile *p;
-    int depth; /* processes within processes, and JSON within JSON */
+    int64_t first_ns, last_ns; /* of all samples; 0 before there is one */
+    int depth;                 /* processes within processes, and JSON within JSON */
 };
 
 /* Adds the samples of all threads of a process. 0 or a negative errno; the texts say which thread.

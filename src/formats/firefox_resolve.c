@@ -347,6 +347,18 @@ static void fill_values(const struct resolver *s, const struct meaning *m, size_
         values[m->cpu_column] = clamp_i64(cpu * m->cpu_scale);
 }
 
+/* The profile lasts from its first sample to its last. */
+static void note_time(struct firefox *f, int64_t at)
+{
+    if (at <= 0)
+        return;
+    if (f->first_ns == 0 || at < f->first_ns)
+        f->first_ns = at;
+    if (at > f->last_ns)
+        f->last_ns = at;
+    f->p->duration_ns = f->last_ns - f->first_ns;
+}
+
 static int add_samples(struct resolver *s)
 {
     const struct firefox_table *t = s->tables[T_SAMPLES];
@@ -368,6 +380,7 @@ static int add_samples(struct resolver *s)
         fill_values(s, &m, i, isnan(gap) ? s->process->interval_ms : gap > 0 ? gap : 0, values);
         int64_t at = isnan(time) ? 0 : ms_to_ns(s->process->start_ms + time);
         sample.time_ns = at > 0 ? (uint64_t)at : 0;
+        note_time(s->f, at);
         if (!profile_add(s->f->p, &sample))
             return budget_error(s->f->budget, s->err);
         time = next;

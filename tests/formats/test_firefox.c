@@ -118,6 +118,7 @@ static void reads_what_the_profiler_saves(struct test *t)
     CHECK_INT(t, p->time_ns[0], 1001500000);
     CHECK_INT(t, p->time_ns[2], 1006500000);
     CHECK_INT(t, p->period, 500000);
+    CHECK_INT(t, p->duration_ns, 5000000);
     const struct line *line = &dict->lines.data[leaf(p, 0)->first_line];
     CHECK_INT(t, line->line, 9);
     CHECK_STR(t, dict_cstr(dict, dict->functions.data[line->function].file), "b.js");
