@@ -188,6 +188,42 @@ static void names_generated_classes_alike(struct test *t)
     }
 }
 
+/* The JVM allows 65,535 bytes; here each of 40,000 characters has two. */
+static void cuts_names_that_no_jvm_can_have_between_characters(struct test *t)
+{
+    struct recording w = {0};
+    struct budget b;
+    static char name[80000];
+    size_t longest = 0;
+
+    for (size_t i = 0; i < sizeof(name); i += 2)
+        memcpy(name + i, "\u00e9", 2);
+    put_tables(&w, basic_types, "A");
+    begin_checkpoint(&w, 1);
+    begin_pool(&w, 22, 1);
+    put_long(&w, 3);
+    buf_add_byte(&w.b, 3);
+    put_int(&w, sizeof(name));
+    buf_add(&w.b, name, sizeof(name));
+    put_long(&w, 1);
+    buf_add_byte(&w.b, 0);
+    put_long(&w, 1);
+    end_event(&w);
+    begin_event(&w, 103);
+    put_long(&w, 1000);
+    put_long(&w, 3);
+    put_long(&w, 1);
+    put_long(&w, 1);
+    put_long(&w, 1);
+    end_event(&w);
+    end_chunk(&w);
+    CLEANUP(profile_set_freep) struct profile_set *set = read_all(t, &w, &b);
+    for (uint32_t i = 0; i < set->dict->strings.len; i++)
+        longest =
+            longest < set->dict->strings.data[i].len ? set->dict->strings.data[i].len : longest;
+    CHECK_INT(t, longest, 65534);
+}
+
 /* What a sample of each kind is worth under settings; `type` 0 stands for async-profiler's. */
 static void takes_the_period_from_the_settings(struct test *t)
 {
@@ -377,6 +413,7 @@ static const struct test_case cases[] = {
     TEST(reads_all_kinds_of_events_and_fields),
     TEST(adds_up_the_chunks_of_a_file),
     TEST(names_generated_classes_alike),
+    TEST(cuts_names_that_no_jvm_can_have_between_characters),
     TEST(takes_the_period_from_the_settings),
     TEST(counts_running_threads_twice_when_the_event_is_wall),
     TEST(keeps_weights_and_spans_of_other_agents),
