@@ -188,7 +188,7 @@ static void add_sampled_thread(struct chrome_trace *t, struct json_reader *r, si
     const struct chrome_sample *s = t->samples.data;
     uint32_t attrs = chrome_thread_attrs(t, s[first].thread);
     p->profile_attrs = attrs;
-    p->time_unix_ns = s[first].time_ns;
+    p->time_unix_ns = v8_calendar_time(s[first].time_ns, t->out);
     p->duration_ns = s[end - 1].time_ns - s[first].time_ns;
     profile_add_ctype(p, "samples", "count");
     profile_add_ctype(p, "cpu", "nanoseconds");

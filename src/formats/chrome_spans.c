@@ -315,7 +315,7 @@ static void replay_thread(struct chrome_trace *t, size_t first, size_t end)
         t->n_open += p.open.len;
         while (p.open.len > 0 && !budget_failed(t->budget))
             close_innermost(&p, p.now_ns);
-        p.profile->time_unix_ns = start;
+        p.profile->time_unix_ns = v8_calendar_time(start, t->out);
         p.profile->duration_ns = p.now_ns - start;
     }
     vec_done(t->budget, &p.begins.marks);

@@ -137,14 +137,15 @@ static void write_window(struct otlp_writer *w, const struct part *part)
     uint64_t start = (uint64_t)p->time_unix_ns, duration = (uint64_t)p->duration_ns;
 
     if (part->timed) {
-        bool none = start == 0 && duration == 0;
-        uint64_t end = p->duration_ns > 0 ? start + duration : start;
-        if (none || part->earliest < start)
+        bool has_start = start != 0, has_duration = p->duration_ns > 0;
+        if (!has_start || part->earliest < start)
             start = part->earliest;
-        if (none || part->latest >= end)
+        uint64_t end =
+            (has_start ? (uint64_t)p->time_unix_ns : start) + (has_duration ? duration : 0);
+        if (part->latest >= end)
             end = part->latest + 1;
-        w->losses[OTLP_LOSS_WINDOW] |= !none && (start != (uint64_t)p->time_unix_ns ||
-                                                 end - start != (uint64_t)p->duration_ns);
+        w->losses[OTLP_LOSS_WINDOW] |= (has_start && start != (uint64_t)p->time_unix_ns) ||
+                                       ((has_start || has_duration) && end - start != duration);
         duration = end - start;
     }
     if (start != 0)

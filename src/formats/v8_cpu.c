@@ -287,6 +287,16 @@ static void add_hits(struct v8_cpu *c, struct profile *p)
     }
 }
 
+int64_t v8_calendar_time(int64_t time_ns, struct profile_set *out)
+{
+    const int64_t year_2000 = 946684800 * (int64_t)1000000000;
+
+    if (time_ns >= year_2000)
+        return time_ns;
+    profile_set_note(out, "times are those of a clock of the process, not of the calendar");
+    return 0;
+}
+
 /* From the start to the end, or to the last sample where the end is earlier: old profiles have both
  * in whole seconds. */
 static void set_window(struct v8_cpu *c, struct profile *p, struct profile_set *out)
@@ -298,10 +308,8 @@ static void set_window(struct v8_cpu *c, struct profile *p, struct profile_set *
         end = c->times.data[n - 1];
     if (!c->has_start && n > 0)
         c->start_ns = c->times.data[0];
-    p->time_unix_ns = c->start_ns;
+    p->time_unix_ns = v8_calendar_time(c->start_ns, out);
     p->duration_ns = end > c->start_ns ? end - c->start_ns : 0;
-    if (p->time_unix_ns < 946684800 * (int64_t)1000000000) /* 2000-01-01 */
-        profile_set_note(out, "times are those of the process's own clock, not of the calendar");
 }
 
 struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct profile_set *out)

@@ -48,6 +48,10 @@ bool v8_cpu_read_field(struct v8_cpu *c, struct json_reader *r, struct bytes key
 /* After each chunk. Its samples without a line have line 0. */
 void v8_cpu_end_chunk(struct v8_cpu *c, int64_t ts);
 
+/* A time as the start of a profile: 0, with a note, when it is none of the calendar's but of a
+ * clock that began with the process or the machine. */
+int64_t v8_calendar_time(int64_t time_ns, struct profile_set *out);
+
 /* Adds what was read to `out` as a profile, which is returned. Contradictions fail the reader:
  * then, and when the budget is spent, NULL. */
 struct profile *v8_cpu_finish(struct v8_cpu *c, struct json_reader *r, struct profile_set *out);

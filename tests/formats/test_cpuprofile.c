@@ -38,13 +38,13 @@ static void a_sample_lasts_until_the_next_one(struct test *t)
     }
     CHECK_INT(t, decoded_total(t, &d, "samples", "count"), 6);
     CHECK_INT(t, decoded_total(t, &d, "cpu", "nanoseconds"), 64000);
-    CHECK_INT(t, p->time_unix_ns, 1000000);
+    CHECK_INT(t, p->time_unix_ns, 0);
     CHECK_INT(t, p->duration_ns, 100000);
     CHECK_STACK(t, p->dict, p->node[0], "main");
     CHECK_STACK(t, p->dict, p->node[1], "main;(anonymous b.js:1)");
     CHECK_STACK(t, p->dict, p->node[3], "(idle)");
     CHECK_STR(t, leaf_type(p->dict, p->node[0]), "v8js");
-    CHECK(t, has_note(&d, "times are those of the process's own clock"));
+    CHECK(t, has_note(&d, "times are those of a clock of the process"));
     decoded_done(t, &d);
 }
 
@@ -115,7 +115,7 @@ static void reads_the_old_form_with_a_tree_and_timestamps(struct test *t)
     const struct profile *p = d.set->profiles.data[0];
     CHECK_INT(t, p->n_samples, 3);
     CHECK_INT(t, decoded_total(t, &d, "cpu", "nanoseconds"), 21000);
-    CHECK_INT(t, p->time_unix_ns, 5000000000);
+    CHECK_INT(t, p->time_unix_ns, 0);
     CHECK_INT(t, p->duration_ns, 31000);
     CHECK_STACK(t, p->dict, p->node[0], "f");
     CHECK_STACK(t, p->dict, p->node[1], "f;g");
