@@ -25,3 +25,6 @@ extern const struct format format_ghc_prof;
 extern const struct format format_massif;
 extern const struct format format_pmcstat;
 extern const struct format format_instruments;
+extern const struct format format_dtrace;
+extern const struct format format_macos_sample;
+extern const struct format format_vtune_csv;

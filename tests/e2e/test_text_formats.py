@@ -278,3 +278,24 @@ def test_instruments_facts(vesta, corpus, facts, name):
         assert total == 4930
     else:
         assert total == want["total"]
+
+
+def test_stacks_of_other_tools_have_the_totals_of_inferno(vesta, corpus):
+    def golden(name):
+        lines = (corpus / "other/inferno/expected" / name).read_text().splitlines()
+        return collections.Counter({s: int(n) for s, n in (x.rsplit(" ", 1) for x in lines)})
+
+    folder = corpus / "other/inferno"
+    data = info(vesta, folder / "collapse-dtrace-stack-ustack.txt")
+    want = golden("collapse-dtrace-results-stack-ustack.txt")
+    assert (totals(data)["samples"], data["samples"]) == (sum(want.values()), len(want))
+
+    # Milliseconds there, each rounded down.
+    data = info(vesta, folder / "collapse-vtune-vtune.csv")
+    want = golden("collapse-vtune-results-vtune-default.txt")
+    assert data["samples"] == len(want)
+    assert 0 <= totals(data)["cpu"] / 1e6 - sum(want.values()) < len(want)
+
+    # Threads that wait are left out there; here all 825 moments of the three threads count.
+    data = info(vesta, folder / "collapse-sample-sample.txt")
+    assert totals(data)["samples"] == 3 * 825

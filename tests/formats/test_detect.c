@@ -15,7 +15,7 @@ static const struct {
     {"collapsed", "collapsed"},
     {"cpuprofile", "cpuprofile"},
     {"dhat", "dhat"},
-    {"dtrace", NULL},
+    {"dtrace", "dtrace"},
     {"elf", NULL},
     {"firefox", "firefox"},
     {"ghc-prof-json", "ghc-prof"},
@@ -26,7 +26,7 @@ static const struct {
     {"instruments-deep-copy", "instruments"},
     {"jfr", "jfr"},
     {"jfr-labels", NULL},
-    {"macos-sample", NULL},
+    {"macos-sample", "macos-sample"},
     {"massif", "massif"},
     {"otlp-profiles", "otlp"},
     {"otlp-profiles-json", "otlp-json"},
@@ -38,7 +38,7 @@ static const struct {
     {"pprof-legacy", "pprof-legacy"},
     {"speedscope", "speedscope"},
     {"stackprof", "stackprof"},
-    {"vtune-csv", NULL},
+    {"vtune-csv", "vtune-csv"},
 };
 
 /* False when the manifest has a format that the table above does not know. */
