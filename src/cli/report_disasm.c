@@ -222,7 +222,8 @@ static int print_symbol(struct disassembly *d, const struct routine *s)
     d->function = d->file = "";
     d->line = 0;
     d->has_row = false;
-    int rc = disasm_range(d->binary, s->start, s->end, r->o.intel_syntax, take_row, d, r->err);
+    struct disasm_request q = {s->start, s->end, r->o.intel_syntax};
+    int rc = disasm_code(d->binary, &q, take_row, d, r->err);
     if (rc == 0)
         flush_row(d, UINT64_MAX);
     d->printed++;

@@ -44,12 +44,6 @@ struct disasm_request {
 int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sink *sink,
                 void *opaque, struct error *err);
 
-static inline int disasm_range(struct binary *b, uint64_t start, uint64_t end, bool intel,
-                               disasm_row_sink *sink, void *opaque, struct error *err)
-{
-    return disasm_code(b, &(struct disasm_request){start, end, intel}, sink, opaque, err);
-}
-
 /* The same for a file by name. */
 int disasm_function(const char *path, uint64_t start, uint64_t end, disasm_row_sink *sink,
                     void *opaque, struct error *err);

@@ -84,7 +84,7 @@ static int read_all(int fd, struct budget *budget, struct stat *st, struct bytes
 int perf_map_read(struct perf_map *m, const char *path, struct budget *budget, struct error *err)
 {
     struct stat st;
-    struct bytes text;
+    struct bytes text = {0};
 
     *m = (struct perf_map){.budget = budget};
     CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);

@@ -15,12 +15,13 @@
 #include "base/idset.h"
 #include "base/vec.h"
 
-#define MAGIC        "vesta-symbols-1\n"
 #define MAGIC_BYTES  16
 #define HEADER_BYTES (MAGIC_BYTES + 8)
 #define FRAMES_MAX   1024
 /* What one cache may take in memory, its file included. */
 #define MEMORY_MAX   ((size_t)256 << 20)
+
+static const char magic[MAGIC_BYTES] = "vesta-symbols-1\n"; /* no NUL */
 
 struct entry {
     uint64_t va;
@@ -156,7 +157,7 @@ static void load(struct symbol_cache *c)
     if (!c->file || read(fd, c->file, size) != (ssize_t)size)
         return;
     struct bytes body = {c->file + HEADER_BYTES, size - HEADER_BYTES};
-    if (memcmp(c->file, MAGIC, MAGIC_BYTES) != 0 ||
+    if (memcmp(c->file, magic, MAGIC_BYTES) != 0 ||
         get64(c->file + MAGIC_BYTES) != lzma_crc64(body.data, body.len, 0) || !parse(c, body))
         vec_clear(&c->known);
     c->budget.failed = false;
@@ -315,34 +316,30 @@ static void encode(struct symbol_cache *c, struct buf *out)
     vec_done(&c->budget, &t.items);
 }
 
-struct aged_file {
-    char name[256];
-    int64_t time;
-    uint64_t size;
-};
-
 /* Deletes the oldest file while the folder holds too much; one per save is enough to keep up. */
 static void trim_folder(const struct symbol_cache *c)
 {
-    DIR *dir = opendir(c->dir);
-    struct aged_file oldest = {.time = INT64_MAX};
+    struct dirent **entries = NULL;
+    char path[PATH_MAX + 256], oldest[PATH_MAX + 256] = "";
+    int64_t oldest_time = INT64_MAX;
     uint64_t total = 0;
+    int n = scandir(c->dir, &entries, NULL, NULL);
 
-    if (!dir)
-        return;
-    for (struct dirent *e; (e = readdir(dir));) {
+    for (int i = 0; i < n; i++) {
         struct stat st;
-        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        snprintf(path, sizeof(path), "%s/%s", c->dir, entries[i]->d_name);
+        free(entries[i]);
+        if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
             continue;
         total += (uint64_t)st.st_size;
-        if (st.st_mtime < oldest.time) {
-            oldest.time = st.st_mtime;
-            snprintf(oldest.name, sizeof(oldest.name), "%s", e->d_name);
+        if (st.st_mtime < oldest_time) {
+            oldest_time = st.st_mtime;
+            memcpy(oldest, path, sizeof(oldest));
         }
     }
-    if (total > SYMBOL_CACHE_TOTAL_MAX && oldest.name[0])
-        unlinkat(dirfd(dir), oldest.name, 0);
-    closedir(dir);
+    free(entries);
+    if (total > SYMBOL_CACHE_TOTAL_MAX && oldest[0])
+        unlink(oldest);
 }
 
 static int write_file(const char *path, struct bytes header, struct bytes body)
@@ -361,7 +358,7 @@ int symbol_cache_save(struct symbol_cache *c)
 {
     CLEANUP(buf_done) struct buf body = {0};
     char path[PATH_MAX + 16];
-    uint8_t header[HEADER_BYTES];
+    CLEANUP(buf_done) struct buf header = {0};
 
     if (c->added.len == 0)
         return 0;
@@ -369,11 +366,11 @@ int symbol_cache_save(struct symbol_cache *c)
     if (budget_failed(&c->budget) || body.len + HEADER_BYTES > SYMBOL_CACHE_FILE_MAX)
         return -ENOBUFS;
     uint64_t sum = htole64(lzma_crc64(body.data, body.len, 0));
-    memcpy(header, MAGIC, MAGIC_BYTES);
-    memcpy(header + MAGIC_BYTES, &sum, sizeof(sum));
+    buf_add(&header, magic, MAGIC_BYTES);
+    buf_add(&header, &sum, sizeof(sum));
     make_folders(c->dir);
     snprintf(path, sizeof(path), "%s.%d", c->path, (int)getpid());
-    int r = write_file(path, (struct bytes){header, sizeof(header)}, buf_bytes(&body));
+    int r = write_file(path, buf_bytes(&header), buf_bytes(&body));
     if (r == 0 && rename(path, c->path) < 0)
         r = -errno;
     if (r < 0 && r != -EEXIST)

@@ -62,7 +62,7 @@ static bool kernel_build_id(char *to, size_t size)
             return false;
         if (type == 3 && owner == 4 && memcmp(notes + at + 12, "GNU", 4) == 0 &&
             2 * (size_t)desc < size) {
-            for (uint32_t i = 0; i < desc; i++)
+            for (size_t i = 0; i < desc; i++)
                 snprintf(to + 2 * i, 3, "%02x", notes[desc_at + i]);
             return true;
         }
@@ -140,14 +140,31 @@ static bool lookup_kernel(struct symbol_sources *s, struct symbol_group *g)
     return true;
 }
 
+/* The number in "PREFIX number SUFFIX"; 0 when the name is another. */
+static int64_t number_between(const char *name, const char *prefix, const char *suffix)
+{
+    struct bytes s = bytes_of(name);
+    uint64_t n;
+
+    if (!bytes_start_with(s, bytes_of(prefix)))
+        return 0;
+    s = bytes_from(s, strlen(prefix));
+    size_t digits = strspn((const char *)s.data, "0123456789");
+    if (strcmp((const char *)s.data + digits, suffix) != 0 ||
+        !bytes_to_u64(bytes_head(s, digits), &n) || n > INT32_MAX)
+        return 0;
+    return (int64_t)n;
+}
+
 /* The process whose JIT code a mapping is: "/tmp/perf-123.map", "[JIT] tid 123", or anonymous. */
 static int64_t jit_process(const struct symbol_group *g)
 {
-    long long pid = 0;
+    int64_t pid = number_between(g->file, "/tmp/perf-", ".map");
 
-    if (sscanf(g->file, "/tmp/perf-%lld.map", &pid) == 1 ||
-        sscanf(g->file, "[JIT] tid %lld", &pid) == 1)
-        return pid > 0 ? pid : 0;
+    if (pid == 0)
+        pid = number_between(g->file, "[JIT] tid ", "");
+    if (pid > 0)
+        return pid;
     if (strcmp(g->file, "//anon") == 0 || starts_with(g->file, "[anon") ||
         strcmp(g->file, "anon") == 0)
         return g->pid;

@@ -400,7 +400,7 @@ static int run_job(struct job *j, struct error *err)
 /* pprof's places to look in when none were given. */
 static const char *default_search_path(char *to, size_t size)
 {
-    const char *path = getenv("PPROF_BINARY_PATH"), *home = getenv("HOME");
+    const char *path = secure_getenv("PPROF_BINARY_PATH"), *home = secure_getenv("HOME");
 
     if (path && path[0])
         return path;
@@ -411,7 +411,7 @@ static const char *default_search_path(char *to, size_t size)
 
 const char *symbolizer_default_cache(char *to, size_t size)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int n = -1;
 
     if (cache && cache[0] == '/')
