@@ -244,7 +244,7 @@ static void add_notes(struct chrome_trace *t)
                          "%" PRIu64 " events without a duration (instant, async, flow, "
                          "counter...) were left out",
                          t->n_other);
-    if (t->n_long_args > 0)
+    if (t->n_long_args > 0 && t->profiles.len == 0 && t->samples.len == 0)
         profile_set_note(out, "the arguments of %" PRIu64 " events are too long and were left out",
                          t->n_long_args);
     if (t->n_lost_ends > 0)
