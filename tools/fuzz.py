@@ -4,7 +4,7 @@
 usage: fuzz.py [--seconds N] [--report JUNIT.xml] [TARGET...]
 
 Seeds are the corpus files of the target's format (when there is a corpus), unpacked first because a
-fuzzer cannot see through gzip. New inputs are kept in build-fuzz/found/TARGET, crashes in
+fuzzer cannot see through gzip, and what fuzz/seeds/TARGET holds. New inputs are kept in build-fuzz/found/TARGET, crashes in
 build-fuzz/crash-*."""
 
 import argparse
@@ -58,7 +58,7 @@ def make_seeds(target, folder):
     folder.mkdir(parents=True, exist_ok=True)
     source = CORPUS / FOLDERS.get(target, target.replace("_", "-"))
     n = 0
-    for path in sorted(source.rglob("*")):
+    for path in [*sorted(source.rglob("*")), *sorted((ROOT / "fuzz/seeds" / target).glob("*"))]:
         if not path.is_file() or "expected" in path.parts or path.stat().st_size > SEED_MAX:
             continue
         data = plain(path)
@@ -85,7 +85,7 @@ def run_target(binary, seconds):
                               errors="replace", timeout=seconds + 600)
         if done.returncode != 0:
             return f"{what}: " + done.stderr[-4000:]
-    last = [line for line in done.stderr.splitlines() if line.startswith("#")][-1:]
+    last = [line for line in done.stderr.splitlines() if "DONE" in line][-1:]
     print(f"  {target:14} {n:4} seeds  {' '.join(' '.join(last).split())[:100]}", flush=True)
     return None
 
