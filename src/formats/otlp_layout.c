@@ -140,6 +140,8 @@ struct evidence {
     bool sure_new, sure_old, maybe_new, maybe_old; /* the order of a sample's fields */
     bool undecided; /* samples of fields 1, 2 and 5 only, equally many of 2 and 5 */
     size_t n_links;
+    otlp_ids keys, seen_by; /* of attributes, and the sample that last had each key */
+    uint32_t n_seen;
 };
 
 /* Entries of an attribute table: KeyValue to 1.7 (its key is a string), then with indices. */
@@ -341,7 +343,32 @@ static void each_profile(struct otlp *o, struct evidence *e,
     }
 }
 
-/* Whether field 2 of a sample cannot be a list of attributes: an index that does not exist. */
+/* The key of every attribute, as an index of strings; what is no such index is left 0. */
+static void read_keys(struct otlp *o, struct evidence *e)
+{
+    struct otlp_table *t = &o->tables[6];
+    size_t n_strings = o->tables[DICTIONARY_STRINGS].n;
+
+    if (!vec_resize(o->budget, &e->seen_by, n_strings + 1) ||
+        !vec_reserve(o->budget, &e->keys, t->n))
+        return;
+    for (size_t i = 0; i < t->runs.len; i++) {
+        struct otlp_run run = t->runs.data[i];
+        struct pb_reader r = pb_reader((struct bytes){run.start, (size_t)(run.end - run.start)});
+        while (otlp_next(o, &r)) {
+            struct pb_reader entry = pb_reader(pb_bytes(&r));
+            uint64_t key = 0;
+            while (otlp_next(o, &entry)) {
+                if (entry.field == 1)
+                    key = entry.value;
+            }
+            vec_push(o->budget, &e->keys, key < n_strings ? (uint32_t)key : 0);
+        }
+    }
+}
+
+/* Whether field 2 of a sample cannot be a list of attributes: one that does not exist, or two of
+ * the same key. */
 static void look_for_values(struct otlp *o, struct bytes profile, struct evidence *e)
 {
     struct pb_reader r = pb_reader(profile);
@@ -350,14 +377,16 @@ static void look_for_values(struct otlp *o, struct bytes profile, struct evidenc
         if (r.field != 2)
             continue;
         struct pb_reader sample = pb_reader(pb_bytes(&r));
+        e->n_seen++;
         while (otlp_next(o, &sample)) {
             if (sample.field != 2)
                 continue;
             struct bytes list = pb_packed(&sample);
-            bool seen_one = false;
-            uint64_t last = 0;
-            for (uint64_t v; pb_packed_next(&sample, &list, &v); last = v, seen_one = true)
-                e->sure_old |= v >= o->tables[6].n || (seen_one && v == last);
+            for (uint64_t v; pb_packed_next(&sample, &list, &v);) {
+                uint32_t key = v < e->keys.len ? e->keys.data[v] : 0;
+                e->sure_old |= v >= o->tables[6].n || (v > 0 && e->seen_by.data[key] == e->n_seen);
+                e->seen_by.data[key] = e->n_seen;
+            }
         }
     }
 }
@@ -376,8 +405,13 @@ static const struct otlp_layout *decide(struct otlp *o, struct evidence *e)
         otlp_fail(o, o->origin, "the message has samples of layout 1.9 and of layout 1.10");
         return NULL;
     }
-    if (!e->sure_new && !e->sure_old && !e->maybe_new && !e->maybe_old && e->undecided)
-        each_profile(o, e, look_for_values);
+    if (!e->sure_new && !e->sure_old && !e->maybe_new && !e->maybe_old && e->undecided) {
+        read_keys(o, e);
+        if (e->seen_by.len > 0)
+            each_profile(o, e, look_for_values);
+        vec_done(o->budget, &e->keys);
+        vec_done(o->budget, &e->seen_by);
+    }
     bool old = e->sure_old || (!e->sure_new && !e->maybe_new && e->maybe_old);
     return old ? &otlp_layout_1_9 : &otlp_layout_1_10;
 }

@@ -186,7 +186,7 @@ static void add_sample(struct small *s, void (*fill)(struct buf *b))
 static void add_elements(struct small *s, uint32_t table, int n)
 {
     for (int i = 0; i < n; i++) {
-        char text[8];
+        char text[16];
         snprintf(text, sizeof(text), "s%d", i);
         pb_put_bytes(&s->dictionary, table,
                      table == DICTIONARY_STRINGS && i > 0 ? bytes_of(text) : BYTES(""));
@@ -336,6 +336,26 @@ static void tells_the_order_of_a_samples_fields(struct test *t)
         if (strcmp(layout, cases[i].layout) != 0)
             printf("# case %zu\n", i);
         CHECK_STR(t, layout, cases[i].layout);
+    }
+}
+
+static void fill_three_and_times(struct buf *b)
+{
+    PACKED(b, 2, 1, 2, 3);
+    TIMES(b, 5, 7, 8, 9);
+}
+
+static void looks_at_keys_when_nothing_else_tells(struct test *t)
+{
+    for (int same = 0; same < 2; same++) {
+        struct small s = {0};
+        add_elements(&s, DICTIONARY_STRINGS, 5);
+        add_elements(&s, DICTIONARY_ATTRIBUTES, 1);
+        for (uint32_t key = 1; key <= 3; key++)
+            put_text_attribute(&s.dictionary, V10, same && key == 3 ? 1 : key, "x");
+        pb_put_fixed64(&s.profile, 3, 1);
+        add_sample(&s, fill_three_and_times);
+        CHECK_STR(t, layout_of(&s), same ? "1.9" : "1.10");
     }
 }
 
@@ -907,6 +927,7 @@ static const struct test_case cases[] = {
     TEST(reads_the_frames_of_the_collectors_file_exporter),
     TEST(refuses_a_damaged_packed_frame),
     TEST(tells_the_order_of_a_samples_fields),
+    TEST(looks_at_keys_when_nothing_else_tells),
     TEST(one_sample_decides_for_all),
     TEST(tells_1_7_by_its_tables_profiles_and_samples),
     TEST(tells_1_8_by_its_profiles),

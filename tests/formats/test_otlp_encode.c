@@ -98,11 +98,16 @@ static struct profile *heap_profile(struct making *m)
                       dict_string_attribute(m->d, tag, str(m, "b")),
                       dict_string_attribute(m->d, tag, str(m, "a"))};
     uint32_t attrs = dict_attrs(m->d, ids, 3);
+    uint32_t size = str(m, "size");
+    uint32_t mixed[] = {dict_int_attribute(m->d, size, 5, 0), dict_int_attribute(m->d, size, -5, 0),
+                        dict_string_attribute(m->d, size, str(m, "five"))};
     profile_add(p, &(struct sample){.node = stack_of(m, "f"),
                                     .attrs = attrs,
                                     .values = (int64_t[]){1, 2, 3, -4}});
     profile_add(p, &(struct sample){.node = stack_of(m, "g"), .values = (int64_t[]){0, 0, 0, 0}});
-    profile_add(p, &(struct sample){.node = 0, .values = (int64_t[]){1, 1, 1, 1}});
+    profile_add(p, &(struct sample){.node = 0,
+                                    .attrs = dict_attrs(m->d, mixed, 3),
+                                    .values = (int64_t[]){1, 1, 1, 1}});
     return p;
 }
 
