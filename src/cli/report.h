@@ -48,6 +48,8 @@ struct report_options {
     const char *unit;         /* "minimum", "auto", or a unit */
     const char *trim_path;    /* path prefixes taken off file names, colon-separated */
     const char *source_path;  /* where `list` looks for source, colon-separated */
+    const char *binary_path;  /* where `disasm` looks for binaries, colon-separated */
+    const char *program;      /* the binary of the first mapping, when given by hand */
 
     double divide_by;
     double nodefraction, edgefraction;

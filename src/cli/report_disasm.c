@@ -247,6 +247,11 @@ static int print_symbols(struct disassembly *d)
     return rc;
 }
 
+static bool is_first_mapping(const struct report *r, uint32_t mapping)
+{
+    return r->p->mappings.len > 0 && r->p->mappings.data[0] == mapping;
+}
+
 static int print_mapping(struct disassembly *d, uint32_t mapping)
 {
     struct report *r = d->r;
@@ -254,7 +259,9 @@ static int print_mapping(struct disassembly *d, uint32_t mapping)
     CLEANUP(binary_closep) struct binary *b = NULL;
     struct binary_query q = {.file = dict_cstr(r->dict, m->file),
                              .build_id = dict_cstr(r->dict, m->build_id),
-                             .search_path = getenv("PPROF_BINARY_PATH")};
+                             .override = is_first_mapping(r, mapping) ? r->o.program : NULL,
+                             .search_path =
+                                 r->o.binary_path ? r->o.binary_path : getenv("PPROF_BINARY_PATH")};
     struct error why;
 
     if (binary_find(&q, &b, &why) < 0) {

@@ -192,6 +192,8 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     struct request q = {.options = s->o->report};
 
     q.options.warnings = &warnings;
+    q.options.binary_path = s->o->binary_path;
+    q.options.program = s->l->program;
     if (verbs[verb].kind == REPORT_TOP && q.options.nodecount < 0)
         q.options.nodecount = 10; /* what a screen shows */
     if (count >= 0)

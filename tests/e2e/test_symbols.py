@@ -174,6 +174,18 @@ def test_a_program_may_be_given_before_the_profile(vesta, corpus, tmp_path):
     assert "lib_inner" not in out
 
 
+def test_disasm_finds_the_binary(vesta, corpus, tmp_path):
+    own = corpus / "elf" / "own"
+    profile = corpus / "pprof" / "c" / "gperf-cpu.unsymbolized.pb.gz"
+    env = {"XDG_CACHE_HOME": str(tmp_path), "PPROF_BINARY_PATH": "/nonexistent"}
+    by_path = vesta("disasm", f"-binary-path={own}", "^cmp$", profile, env=env, check=0).text
+    by_hand = vesta("disasm", "^cmp$", own / "work", profile, env=env, check=0).text
+    assert "ROUTINE ======================== cmp" in by_path
+    assert "100ms      100ms (flat, cum) 13.59% of Total" in by_path
+    assert "ret" in by_path and "work.c:18" in by_path
+    assert by_hand == by_path
+
+
 def test_symbolize_none_looks_nothing_up(vesta, corpus):
     out = vesta(
         "top", "-symbolize=none", f"-binary-path={corpus / 'elf' / 'own'}",
