@@ -115,8 +115,8 @@ static int read_line(struct reader *r, struct bytes line, struct error *err)
     struct level *parent = &vec_last(&r->path);
     if (__builtin_add_overflow(parent->below, count, &parent->below))
         return fail(r, err, "the callees of a function have too many samples");
-    vec_push(r->budget, &r->path,
-             (struct level){column, make_node(r, parent->node, text), count, 0});
+    uint32_t node = make_node(r, parent->node, text);
+    vec_push(r->budget, &r->path, (struct level){column, node, count, 0});
     return 0;
 }
 
