@@ -31,9 +31,10 @@
 #define vec_push(b, v, ...)                                                                        \
     (vec_reserve((b), (v), 1) ? ((v)->data[(v)->len++] = (__VA_ARGS__), true) : false)
 
-/* Appends n elements copied from p. */
+/* Appends n elements copied from p, which is not looked at when n is 0. */
 #define vec_append(b, v, p, n)                                                                     \
-    (vec_reserve((b), (v), (n))                                                                    \
+    ((n) == 0 ? true                                                                               \
+     : vec_reserve((b), (v), (n))                                                                  \
          ? (vec_copy_((v)->data + (v)->len, (p), (n) * sizeof(*(v)->data)), (v)->len += (n), true) \
          : false)
 

@@ -255,6 +255,13 @@ static void reads_a_cpu_profile_in_one_piece(struct test *t)
     CHECK_INT(t, d.set->profiles.data[0]->n_samples, 1);
     CHECK_INT(t, d.set->profiles.data[0]->duration_ns, 4000);
     decoded_done(t, &d);
+    /* Chunks out of order that are empty. */
+    decode_text(&d, NULL,
+                "[" EVENT("I", "Profile", "\"ts\":9,\"args\":{}") "," EVENT(
+                    "P", "ProfileChunk", "\"ts\":5,\"args\":{\"data\":{}}") "]");
+    CHECK_INT(t, d.r, 0);
+    CHECK_INT(t, d.set->profiles.data[0]->n_samples, 0);
+    decoded_done(t, &d);
     decode_text(&d, NULL, "[" EVENT("I", "CpuProfile", "\"ts\":9,\"args\":{\"data\":null}") "]");
     CHECK_INT(t, d.r, 0);
     decoded_done(t, &d);
