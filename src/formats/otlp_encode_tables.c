@@ -51,23 +51,26 @@ void otlp_writer_done(struct otlp_writer *w)
     buf_done(&w->text);
 }
 
+/* Overlong forms, surrogates, and what is past the last code point, by the first two bytes. */
+static bool utf8_is_excluded(uint8_t first, uint8_t second)
+{
+    return (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+           (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+}
+
 /* The length of the UTF-8 sequence at p, or 0 when there is none. */
 static size_t utf8_length(const uint8_t *p, size_t left)
 {
     uint8_t c = p[0];
     size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
 
-    if (n == 0 || n > left)
+    if (n > left)
         return 0;
     for (size_t i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
     }
-    /* Overlong forms, surrogates, and past the last code point. */
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) ||
-        (c == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
+    return n > 1 && utf8_is_excluded(c, p[1]) ? 0 : n;
 }
 
 static bool is_utf8(struct bytes s)

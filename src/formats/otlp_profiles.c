@@ -173,7 +173,7 @@ static uint32_t sample_slice(struct otlp *o, const struct raw_sample *s, const u
 {
     if (s->start > o->slice.len || s->length > o->slice.len - s->start) {
         otlp_fail(o, at, "locations %llu to %llu of the profile do not exist: it has %zu",
-                  (unsigned long long)s->start, (unsigned long long)(s->start + s->length),
+                  (unsigned long long)s->start, (unsigned long long)s->start + s->length,
                   o->slice.len);
         return 0;
     }
