@@ -412,10 +412,27 @@ static void add_notes(const struct perf_reader *r)
         profile_set_note(r->set, "times are those of perf's clock, not UTC");
 }
 
+/* The kernel maps a program before its libraries, so the first file that has samples is it. */
+static uint32_t main_mapping(const struct perf_reader *r)
+{
+    for (size_t i = 0; i < r->map_infos.len; i++) {
+        if (r->map_infos.data[i].is_file && r->map_infos.data[i].mapping)
+            return r->map_infos.data[i].mapping;
+    }
+    return 0;
+}
+
 static void finish_profile(struct perf_reader *r)
 {
     struct profile *p = r->profile;
 
+    p->default_mapping = main_mapping(r);
+    for (size_t i = 0; i < p->mappings.len; i++) { /* and goes first */
+        if (p->mappings.data[i] == p->default_mapping) {
+            p->mappings.data[i] = p->mappings.data[0];
+            p->mappings.data[0] = p->default_mapping;
+        }
+    }
     perf_columns_finish(&r->columns);
     p->duration_ns = (int64_t)(r->last_ns - r->first_ns);
     if (r->has_clock && r->first_ns)

@@ -320,6 +320,7 @@ static void check_sample_file(struct test *t, struct decoded *d)
     const struct mapping *m = leaf_mapping(dict, user);
     CHECK_STR(t, dict_cstr(dict, m->file), "/bin/work");
     CHECK_STR(t, dict_cstr(dict, m->build_id), "0123456789abcdef0123456789abcdef00000000");
+    CHECK_INT(t, p->default_mapping, m - dict->mappings.data);
     CHECK_INT(t, m->start, 0x1000);
     CHECK_INT(t, m->limit, 0x4000);
     CHECK_INT(t, m->offset, 0x1000);
