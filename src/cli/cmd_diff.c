@@ -139,7 +139,8 @@ static int check_rules(struct compare *c, const struct options *o)
     int r = compare_check(c, o->fail_if, &breached, &n, &err);
     if (r < 0)
         return command_fail(r, &err);
-    fwrite(breached.data, 1, breached.len, stderr);
+    if (breached.len > 0)
+        fwrite(breached.data, 1, breached.len, stderr);
     return n ? VESTA_EXIT_BREACHED : VESTA_EXIT_OK;
 }
 

@@ -45,7 +45,8 @@ int cmd_report(const struct command *self, struct options *o)
     o->report.binary_path = o->binary_path;
     o->report.program = l.program;
     r = report_run((enum report_kind)self->argument, l.profile, &o->report, regex, &out, &err);
-    fwrite(warnings.data, 1, warnings.len, stderr);
+    if (warnings.len > 0)
+        fwrite(warnings.data, 1, warnings.len, stderr);
     if (r < 0)
         return command_fail(r, &err);
     return command_write(o, buf_bytes(&out), false);

@@ -208,7 +208,8 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     } else {
         r = report_run(verbs[verb].kind, s->l->profile, &q.options, q.regex, &out, err);
     }
-    fwrite(warnings.data, 1, warnings.len, stderr);
+    if (warnings.len > 0)
+        fwrite(warnings.data, 1, warnings.len, stderr);
     return r < 0 ? r : show(verb, &q, buf_bytes(&out), err);
 }
 
