@@ -162,7 +162,7 @@ void report_choose_unit(struct report *r, const struct graph *g)
     r->unit = *unit ? unit : r->sample_unit;
 }
 
-int report_graph(struct report *r, struct frames *f, struct graph *g, struct graph_trimmed *ret)
+int report_graph(struct report *r, struct frames *f, struct graph *g)
 {
     bool is_picture = r->kind == REPORT_DOT;
     struct graph_options o = {
@@ -184,7 +184,7 @@ int report_graph(struct report *r, struct frames *f, struct graph *g, struct gra
     };
 
     frames_init(f, r->dict, report_frame_options(r));
-    int rc = graph_build_trimmed(r->p, f, &o, &trim, g, ret, r->err);
+    int rc = graph_build_trimmed(r->p, f, &o, &trim, g, r->err);
     if (rc == 0)
         report_choose_unit(r, g);
     return rc;
@@ -292,9 +292,8 @@ static void add_dropped(const struct report *r, size_t n, const char *what, doub
              is_node ? "cum" : "freq", cutoff, end);
 }
 
-void report_add_header(const struct report *r, const struct graph *g,
-                       const struct graph_trimmed *trimmed, bool is_picture, const char *end,
-                       struct buf *out)
+void report_add_header(const struct report *r, const struct graph *g, bool is_picture,
+                       const char *end, struct buf *out)
 {
     char shown_text[MEASURE_TEXT_MAX], percent[MEASURE_TEXT_MAX], total[MEASURE_TEXT_MAX];
     uint64_t shown = 0;
@@ -312,11 +311,11 @@ void report_add_header(const struct report *r, const struct graph *g,
              total, end);
     if (r->total == 0)
         return;
-    add_dropped(r, trimmed->dropped_nodes, "node", r->o.nodefraction, end, out);
+    add_dropped(r, g->trimmed.dropped_nodes, "node", r->o.nodefraction, end, out);
     if (is_picture)
-        add_dropped(r, trimmed->dropped_edges, "edge", r->o.edgefraction, end, out);
-    if (g->order.len > 0 && g->order.len < trimmed->n_nodes_before)
-        buf_addf(out, "Showing top %zu nodes out of %zu%s", g->order.len, trimmed->n_nodes_before,
+        add_dropped(r, g->trimmed.dropped_edges, "edge", r->o.edgefraction, end, out);
+    if (g->order.len > 0 && g->order.len < g->trimmed.n_nodes_before)
+        buf_addf(out, "Showing top %zu nodes out of %zu%s", g->order.len, g->trimmed.n_nodes_before,
                  end);
 }
 

@@ -448,7 +448,7 @@ static void add_edge(const struct dot *d, const struct graph_edge *e)
     buf_done(&tip);
 }
 
-static void add_legend(const struct dot *d, const struct graph_trimmed *t)
+static void add_legend(const struct dot *d)
 {
     const struct report *r = d->r;
     const struct profile *p = r->p;
@@ -458,7 +458,7 @@ static void add_legend(const struct dot *d, const struct graph_trimmed *t)
     if (p->mappings.len > 0 && r->dict->mappings.data[p->mappings.data[0]].file)
         buf_add_bytes(&title, path_base(dict_text(
                                   r->dict, r->dict->mappings.data[p->mappings.data[0]].file)));
-    report_add_header(r, d->g, t, true, "\n", &text);
+    report_add_header(r, d->g, true, "\n", &text);
     buf_add_str(&text, "\nSee https://git.io/JfYMW for how to read the graph\n");
     rest = buf_bytes(&text);
     (void)bytes_next_line(&rest, &first);
@@ -535,12 +535,12 @@ static bool add_edges(const struct dot *d)
     return !budget_failed(g->budget);
 }
 
-static bool add_picture(struct dot *d, const struct graph_trimmed *trimmed_counts)
+static bool add_picture(struct dot *d)
 {
     struct graph *g = d->g;
     double max_flat = 0;
 
-    add_legend(d, trimmed_counts);
+    add_legend(d);
     if (!vec_resize(g->budget, &d->number, g->nodes.len) ||
         !vec_resize(g->budget, &d->has_tags, g->nodes.len) || !group_tags(d))
         return false;
@@ -576,15 +576,14 @@ int report_dot(struct report *r)
 {
     struct frames frames;
     struct graph g;
-    struct graph_trimmed counts;
     struct dot d = {.r = r, .g = &g, .out = r->out};
 
     if (r->o.output != REPORT_TEXT)
         return error_set(r->err, -EOPNOTSUPP, "dot has no JSON or CSV form; tree has");
-    int rc = report_graph(r, &frames, &g, &counts);
+    int rc = report_graph(r, &frames, &g);
     if (rc == 0)
         rc = compile_names(&d, r->err);
-    if (rc == 0 && !add_picture(&d, &counts))
+    if (rc == 0 && !add_picture(&d))
         rc = budget_error(g.budget, r->err);
     regex_free(d.go_name);
     regex_free(d.java_name);

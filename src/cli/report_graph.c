@@ -114,13 +114,13 @@ static void csv_entry(const struct report *r, const struct entry *e)
     buf_done(&name);
 }
 
-static void print_top(struct report *r, struct graph *g, const struct graph_trimmed *trimmed)
+static void print_top(struct report *r, struct graph *g)
 {
     struct json_writer w = {.out = r->out};
     int64_t sum = 0;
 
     if (r->o.output == REPORT_TEXT) {
-        report_add_header(r, g, trimmed, false, "\n", r->out);
+        report_add_header(r, g, false, "\n", r->out);
         buf_addf(r->out, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
     } else if (r->o.output == REPORT_CSV) {
         buf_add_str(r->out, "flat,flat_percent,sum_percent,cum,cum_percent,name\n");
@@ -150,11 +150,10 @@ int report_top(struct report *r)
 {
     struct frames frames;
     struct graph g;
-    struct graph_trimmed trimmed;
-    int rc = report_graph(r, &frames, &g, &trimmed);
+    int rc = report_graph(r, &frames, &g);
 
     if (rc == 0)
-        print_top(r, &g, &trimmed);
+        print_top(r, &g);
     graph_done(&g);
     frames_done(&frames);
     return rc;
@@ -240,7 +239,7 @@ static void print_node(struct report *r, struct graph *g, const struct entry *e,
     }
 }
 
-static int print_tree(struct report *r, struct graph *g, const struct graph_trimmed *trimmed)
+static int print_tree(struct report *r, struct graph *g)
 {
     struct json_writer w = {.out = r->out};
     struct neighbours near = {0};
@@ -249,7 +248,7 @@ static int print_tree(struct report *r, struct graph *g, const struct graph_trim
     int64_t sum = 0;
 
     if (is_text) {
-        report_add_header(r, g, trimmed, false, "\n", r->out);
+        report_add_header(r, g, false, "\n", r->out);
         buf_add_str(r->out, SEPARATOR "      flat  flat%   sum%        cum   cum%   calls calls% + "
                                       "context \t \t \n");
     } else if (r->o.output == REPORT_CSV) {
@@ -286,11 +285,10 @@ int report_tree(struct report *r)
 {
     struct frames frames;
     struct graph g;
-    struct graph_trimmed trimmed;
-    int rc = report_graph(r, &frames, &g, &trimmed);
+    int rc = report_graph(r, &frames, &g);
 
     if (rc == 0)
-        rc = print_tree(r, &g, &trimmed);
+        rc = print_tree(r, &g);
     graph_done(&g);
     frames_done(&frames);
     return rc;

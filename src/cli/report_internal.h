@@ -36,7 +36,7 @@ void report_percent(const struct report *r, int64_t v, char ret[MEASURE_TEXT_MAX
 struct frame_options report_frame_options(const struct report *r);
 
 /* Builds the trimmed graph and chooses the unit to print in. */
-int report_graph(struct report *r, struct frames *f, struct graph *g, struct graph_trimmed *ret);
+int report_graph(struct report *r, struct frames *f, struct graph *g);
 
 /* The unit in which the smallest value is still readable. */
 void report_choose_unit(struct report *r, const struct graph *g);
@@ -44,9 +44,8 @@ void report_choose_unit(struct report *r, const struct graph *g);
 /* Lines about the profile (File, Type, Time...); and about what of it is shown. Each line ends with
  * `end`. */
 void report_add_profile_lines(const struct report *r, const char *end, struct buf *out);
-void report_add_header(const struct report *r, const struct graph *g,
-                       const struct graph_trimmed *trimmed, bool is_picture, const char *end,
-                       struct buf *out);
+void report_add_header(const struct report *r, const struct graph *g, bool is_picture,
+                       const char *end, struct buf *out);
 
 /* Applies the options' filters to p. */
 int report_filter(struct report *r, struct profile *p);

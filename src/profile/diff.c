@@ -74,7 +74,7 @@ static struct profile *copy_shared(const struct profile *p, const struct profile
 static void normalize(struct profile *source, const struct profile *base)
 {
     const struct dict *d = source->dict;
-    double ratios[PROFILE_TYPES_MAX];
+    double ratios[PROFILE_TYPES_MAX] = {0};
 
     for (uint32_t t = 0; t < source->n_types; t++) {
         int64_t of_source = profile_total(source, t), of_base = profile_total(base, t);
@@ -122,7 +122,7 @@ int profile_diff(const struct profile *source, const struct profile *base,
     struct dict *d = source->dict;
     CLEANUP(profile_freep) struct profile *a = copy_shared(source, source, base);
     CLEANUP(profile_freep) struct profile *b = copy_shared(base, source, source);
-    double minus[PROFILE_TYPES_MAX];
+    double minus[PROFILE_TYPES_MAX] = {0};
 
     if (!a || !b)
         return budget_error(d->budget, err);

@@ -218,20 +218,20 @@ static void add_place(const struct dict *d, const struct frame *frame, struct bu
     out->len--; /* the last space */
 }
 
-const char *frames_name(struct frames *f, uint32_t id)
+const char *frames_name(struct frames *f, uint32_t frame)
 {
     struct dict *d = f->dict;
-    const struct frame *frame = &f->all.data[id];
+    const struct frame *what = &f->all.data[frame];
 
-    if (frame->name != 0 && frame->address == 0 && frame->line == 0 && frame->file == 0)
-        return dict_cstr(d, frame->name);
-    if (id >= f->names.len && !vec_resize(d->budget, &f->names, f->all.len))
+    if (what->name != 0 && what->address == 0 && what->line == 0 && what->file == 0)
+        return dict_cstr(d, what->name);
+    if (frame >= f->names.len && !vec_resize(d->budget, &f->names, f->all.len))
         return "";
-    if (!f->names.data[id]) {
+    if (!f->names.data[frame]) {
         struct buf text = {0};
-        add_place(d, frame, &text);
-        f->names.data[id] = arena_strdup(&f->text, buf_bytes(&text));
+        add_place(d, what, &text);
+        f->names.data[frame] = arena_strdup(&f->text, buf_bytes(&text));
         buf_done(&text);
     }
-    return f->names.data[id] ? f->names.data[id] : "";
+    return f->names.data[frame] ? f->names.data[frame] : "";
 }

@@ -55,6 +55,12 @@ struct graph_options {
     const bool *kept;            /* per frame: whether it may be a node; NULL is all */
 };
 
+/* What trimming left out. */
+struct graph_trimmed {
+    size_t n_nodes_before; /* after the fractions, before node_count */
+    size_t dropped_nodes, dropped_edges;
+};
+
 struct graph {
     struct frames *frames;
     struct budget *budget;
@@ -70,6 +76,8 @@ struct graph {
     /* Edges of node n: in.data[in_first.data[n] .. in_first.data[n + 1]), gone ones included;
      * graph_link() makes them. */
     VEC(uint32_t) in_first, in, out_first, out;
+
+    struct graph_trimmed trimmed; /* by graph_build_trimmed() */
 };
 
 /* 0 or -ENOBUFS; graph_done() is due either way. `f` must outlive the graph. */
@@ -92,15 +100,9 @@ struct graph_trim {
     bool is_picture; /* choose and order as is best for a drawing */
 };
 
-struct graph_trimmed {
-    size_t n_nodes_before; /* after the fractions, before node_count */
-    size_t dropped_nodes, dropped_edges;
-};
-
 /* Builds a graph and trims it, building it anew where frames are left out. Sorted on return. */
 int graph_build_trimmed(const struct profile *p, struct frames *f, const struct graph_options *o,
-                        const struct graph_trim *trim, struct graph *ret,
-                        struct graph_trimmed *ret_trimmed, struct error *err);
+                        const struct graph_trim *trim, struct graph *ret, struct error *err);
 
 /* Means are divided here. */
 int64_t graph_flat(const struct graph_node *n);

@@ -468,15 +468,15 @@ static int build_trimmed(struct trimming *t, struct graph_trimmed *ret, struct e
 }
 
 int graph_build_trimmed(const struct profile *p, struct frames *f, const struct graph_options *o,
-                        const struct graph_trim *trim, struct graph *ret,
-                        struct graph_trimmed *ret_trimmed, struct error *err)
+                        const struct graph_trim *trim, struct graph *ret, struct error *err)
 {
     struct trimming t = {.p = p, .frames = f, .options = *o, .trim = trim, .g = ret};
+    struct graph_trimmed trimmed = {0};
 
     *ret = (struct graph){.frames = f, .budget = p->dict->budget};
-    *ret_trimmed = (struct graph_trimmed){0};
-    int r = graph_totals_build(p, o, &t.totals) ? build_trimmed(&t, ret_trimmed, err)
+    int r = graph_totals_build(p, o, &t.totals) ? build_trimmed(&t, &trimmed, err)
                                                 : budget_error(p->dict->budget, err);
     graph_totals_done(&t.totals);
+    ret->trimmed = trimmed;
     return r;
 }

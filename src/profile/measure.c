@@ -54,8 +54,12 @@ static const struct unit *find_unit(const struct family *f, const char *name)
 
     if (len >= sizeof(plain))
         return NULL;
-    for (size_t i = 0; i <= len; i++)
-        plain[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
+    for (size_t i = 0; i <= len; i++) {
+        bool is_upper = name[i] >= 'A' && name[i] <= 'Z';
+        plain[i] = name[i];
+        if (is_upper)
+            plain[i] = (char)(name[i] - 'A' + 'a');
+    }
     if (len > 2 && plain[len - 1] == 's')
         plain[len - 1] = '\0';
     for (size_t i = 0; i < f->n; i++) {

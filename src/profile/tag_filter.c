@@ -126,31 +126,38 @@ static int parse_patterns(struct tag_filter *f, struct bytes text, struct error 
     return 0;
 }
 
-int tag_filter_new(const char *text, const struct label_units *units, struct tag_filter **ret,
-                   bool *ret_is_range, struct error *err)
+static int parse_filter(struct tag_filter *f, const char *text, struct error *err)
 {
-    CLEANUP(tag_filter_freep) struct tag_filter *f = calloc(1, sizeof(*f));
-    if (!f)
-        abort();
-    f->units = units;
     const char *equals = strchr(text, '=');
-    if (equals) {
-        if (equals != text && !(f->key = strndup(text, (size_t)(equals - text))))
+
+    if (equals && equals != text) {
+        f->key = strndup(text, (size_t)(equals - text));
+        if (!f->key)
             abort();
-        text = equals + 1;
     }
-    int r = parse_range(f, bytes_of(text), err);
+    struct bytes value = bytes_of(equals ? equals + 1 : text);
+    int r = parse_range(f, value, err);
     if (r < 0)
         return r;
     f->is_range = r > 0;
-    if (!f->is_range) {
-        r = parse_patterns(f, bytes_of(text), err);
-        if (r < 0)
-            return r;
+    return f->is_range ? 0 : parse_patterns(f, value, err);
+}
+
+int tag_filter_new(const char *text, const struct label_units *units, struct tag_filter **ret,
+                   bool *ret_is_range, struct error *err)
+{
+    struct tag_filter *f = calloc(1, sizeof(*f));
+    if (!f)
+        abort();
+    f->units = units;
+    int r = parse_filter(f, text, err);
+    if (r < 0) {
+        tag_filter_free(f);
+        return r;
     }
     if (ret_is_range)
         *ret_is_range = f->is_range;
-    *ret = TAKE_PTR(f);
+    *ret = f;
     return 0;
 }
 

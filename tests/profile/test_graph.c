@@ -82,13 +82,12 @@ static const char *built(struct fixture *f, struct graph_options o, struct graph
 {
     struct frames frames;
     struct graph g;
-    struct graph_trimmed counts;
 
     frames_init(&frames, f->set->dict, (struct frame_options){0});
-    int r = graph_build_trimmed(f->p, &frames, &o, &trim, &g, &counts, NULL);
+    int r = graph_build_trimmed(f->p, &frames, &o, &trim, &g, NULL);
     const char *text = r == 0 ? describe(&g) : "failed";
     if (ret)
-        *ret = counts;
+        *ret = g.trimmed;
     graph_done(&g);
     frames_done(&frames);
     return text;
@@ -314,7 +313,6 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
             struct fixture f;
             struct frames frames;
             struct graph g;
-            struct graph_trimmed counts;
             struct error err = {0};
             struct graph_options o = {
                 .with_tags = picture > 0, .call_tree = picture > 1, .unit = "auto", .mean = true};
@@ -333,7 +331,7 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
             }
             f.budget.limit = f.budget.used + extra;
             frames_init(&frames, d, (struct frame_options){0});
-            r = graph_build_trimmed(f.p, &frames, &o, &trim, &g, &counts, &err);
+            r = graph_build_trimmed(f.p, &frames, &o, &trim, &g, &err);
             CHECK(t, r == 0 || (r == -ENOBUFS && err.text[0]));
             graph_done(&g);
             frames_done(&frames);
