@@ -571,16 +571,6 @@ static int read_labels(struct decoder *dc, struct bytes run, uint32_t *ret)
     return 0;
 }
 
-/* Two runs of labels in one sample, with something between them: rare. */
-static uint32_t join_attrs(struct decoder *dc, uint32_t a, uint32_t b)
-{
-    struct attrs more = dc->dict->attr_sets.data[b];
-
-    for (uint32_t i = 0; i < more.n; i++)
-        a = dict_attrs_with(dc->dict, a, dc->dict->attr_ids.data[more.first + i]);
-    return a;
-}
-
 static int fail_stack(struct decoder *dc, int rc)
 {
     const struct packed_stacks *s = &dc->stacks;
@@ -634,27 +624,6 @@ static int add_values(struct decoder *dc, struct pb_reader *r, struct sample_par
     return 0;
 }
 
-/* `at` is the first label's tag: labels stand together, and are read together. */
-static int add_labels(struct decoder *dc, struct pb_reader *r, const uint8_t *at,
-                      struct sample_parts *s)
-{
-    const uint8_t *end = r->pos;
-    uint32_t attrs;
-
-    if (pb_bytes(r).data == NULL && r->failure)
-        return 0;
-    while (r->pos < r->end && *r->pos == (PPROF_SAMPLE_LABEL << 3 | PB_BYTES)) {
-        if (!pb_next(r))
-            return 0;
-        end = r->pos;
-    }
-    int rc = read_labels(dc, (struct bytes){at, (size_t)(end - at)}, &attrs);
-    if (rc < 0)
-        return rc;
-    s->attrs = s->attrs ? join_attrs(dc, s->attrs, attrs) : attrs;
-    return 0;
-}
-
 /* Any sample, however it is written. */
 static int read_odd_sample(struct decoder *dc, struct bytes message, struct sample_parts *s)
 {
@@ -662,13 +631,16 @@ static int read_odd_sample(struct decoder *dc, struct bytes message, struct samp
     int rc = 0;
 
     *s = (struct sample_parts){0};
-    for (const uint8_t *at = r.pos; pb_next(&r); at = r.pos) {
-        if (r.field == PPROF_SAMPLE_LOCATION)
+    vec_clear(&dc->label_ids);
+    while (pb_next(&r)) {
+        if (r.field == PPROF_SAMPLE_LOCATION) {
             rc = add_stack_piece(dc, &r, s);
-        else if (r.field == PPROF_SAMPLE_VALUE)
+        } else if (r.field == PPROF_SAMPLE_VALUE) {
             rc = add_values(dc, &r, s);
-        else if (r.field == PPROF_SAMPLE_LABEL)
-            rc = add_labels(dc, &r, at, s);
+        } else if (r.field == PPROF_SAMPLE_LABEL) {
+            struct bytes label = pb_bytes(&r);
+            rc = r.failure ? 0 : read_label(dc, label);
+        }
         if (rc < 0)
             return rc;
     }
@@ -677,6 +649,7 @@ static int read_odd_sample(struct decoder *dc, struct bytes message, struct samp
     if (s->n_values != dc->profile->n_types)
         return fail(dc, message.data, "a sample has %zu values and there are %u sample types",
                     s->n_values, dc->profile->n_types);
+    s->attrs = dict_attrs(dc->dict, dc->label_ids.data, dc->label_ids.len);
     return 0;
 }
 

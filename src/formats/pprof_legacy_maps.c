@@ -104,7 +104,7 @@ struct map_details {
 static bool is_perms(struct bytes word)
 {
     for (size_t i = 0; i < word.len; i++) {
-        if (!memchr("-rwxp", word.data[i], 5))
+        if (!bytes_find_byte(BYTES("-rwxp"), word.data[i]))
             return false;
     }
     return word.len > 0;
@@ -156,7 +156,7 @@ static void take_brief_details(struct bytes s, struct map_details *ret)
     }
     if (take_spaces(&s)) {
         size_t n = 0;
-        while (n < s.len && memchr("0123456789abcdefABCDEF", s.data[n], 22))
+        while (n < s.len && bytes_find_byte(BYTES("0123456789abcdefABCDEF"), s.data[n]))
             n++;
         d.build_id = bytes_head(s, n);
     }

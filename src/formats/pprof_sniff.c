@@ -31,7 +31,9 @@ struct findings {
 
 static char kind_of(const char *shape, uint32_t field)
 {
-    return field < strlen(shape) ? shape[field] : '.';
+    if (field >= strlen(shape))
+        return '.';
+    return shape[field];
 }
 
 static void look(const char *shape, struct bytes message, struct findings *f);
@@ -45,9 +47,8 @@ static void look_at_field(const char *shape, const struct pb_reader *r, struct f
         return;
     }
     f->known++;
-    if (kind == 'v' ? r->wire != PB_VARINT : kind == 'r' ? false : r->wire != PB_BYTES)
-        f->wrong = true;
-    else if (kind == 'r' && r->wire != PB_VARINT && r->wire != PB_BYTES)
+    bool is_number = r->wire == PB_VARINT, is_bytes = r->wire == PB_BYTES;
+    if (!(kind == 'v' ? is_number : kind == 'r' ? is_number || is_bytes : is_bytes))
         f->wrong = true;
     else if (kind >= '1' && kind <= '9')
         look(shapes[kind - '0'], r->data, f);
