@@ -304,8 +304,8 @@ static enum graph_order order_of(const struct graph_trim *t)
     return t->by_cum ? GRAPH_BY_CUM : GRAPH_BY_FLAT;
 }
 
-/* Reduces the graph to the nodes marked in `kept`: a graph is built anew, since edges then go over
- * the frames left out; a tree is cut. */
+/* Reduces the graph to the nodes marked in `kept` (NULL is all): a graph is built anew, since edges
+ * then go over the frames left out; a tree is cut. */
 static int keep_only(struct trimming *t, const bool *kept, struct error *err)
 {
     if (t->g->is_tree)
@@ -367,9 +367,10 @@ static int limit_nodes(struct trimming *t, int64_t node_cutoff, int64_t edge_cut
     return r;
 }
 
-/* The nodes of a picture depend on its edges, so that each step is taken on a whole graph. */
-static int trim_picture(struct trimming *t, struct graph_trimmed *ret, int64_t node_cutoff,
-                        int64_t edge_cutoff, struct error *err)
+/* The nodes of a picture depend on its edges, and those of a tree hang on them, so that each step
+ * is taken on a whole graph. */
+static int trim_whole(struct trimming *t, struct graph_trimmed *ret, int64_t node_cutoff,
+                      int64_t edge_cutoff, struct error *err)
 {
     struct graph *g = t->g;
     int r = drop_light_nodes(t, node_cutoff, &ret->dropped_nodes, err);
@@ -426,7 +427,9 @@ static int trim_list(struct trimming *t, struct graph_trimmed *ret, int64_t node
     for (size_t i = 0; i < order.len; i++)
         kept.data[order.data[i]] = true;
     t->options.edges = edges;
-    int r = keep_only(t, kept.data, err);
+    /* Nodes that come to nothing are passed through as long as no other is left out: so pprof. */
+    bool is_cut = ret->dropped_nodes > 0 || order.len < ret->n_nodes_before;
+    int r = keep_only(t, is_cut ? kept.data : NULL, err);
     vec_clear(&g->order);
     if (r == 0 && !vec_append(g->budget, &g->order, order.data, order.len))
         r = budget_error(g->budget, err);
@@ -449,10 +452,10 @@ static bool has_inlined(const struct frames *f)
 static int build_trimmed(struct trimming *t, struct graph_trimmed *ret, struct error *err)
 {
     enum graph_edges edges = t->options.edges;
-    bool is_picture = t->trim->is_picture;
+    bool is_whole = t->trim->is_picture || t->options.call_tree;
     int64_t total = 0;
 
-    t->options.edges = is_picture ? GRAPH_EDGES_ALL : GRAPH_EDGES_NONE;
+    t->options.edges = is_whole ? GRAPH_EDGES_ALL : GRAPH_EDGES_NONE;
     int r = graph_build_from(&t->totals, t->p, t->frames, &t->options, t->g, err);
     if (r < 0)
         return r;
@@ -462,8 +465,8 @@ static int build_trimmed(struct trimming *t, struct graph_trimmed *ret, struct e
     int64_t edge_cutoff = graph_abs(graph_truncate((double)total * t->trim->edge_fraction));
     if (edges == GRAPH_EDGES_INLINED && !has_inlined(t->frames))
         edges = GRAPH_EDGES_NONE;
-    r = is_picture ? trim_picture(t, ret, node_cutoff, edge_cutoff, err)
-                   : trim_list(t, ret, node_cutoff, edge_cutoff, edges, err);
+    r = is_whole ? trim_whole(t, ret, node_cutoff, edge_cutoff, err)
+                 : trim_list(t, ret, node_cutoff, edge_cutoff, edges, err);
     return r == 0 && budget_failed(t->g->budget) ? budget_error(t->g->budget, err) : r;
 }
 

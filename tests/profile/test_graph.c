@@ -172,6 +172,21 @@ static void what_is_light_is_left_out_and_bridged(struct test *t)
     fixture_done(&f);
 }
 
+static void what_comes_to_nothing_is_passed_through(struct test *t)
+{
+    struct fixture f;
+
+    fixture_init(&f);
+    add(&f, "main;gone;a", 5);
+    add(&f, "main;gone;b", -5);
+    add(&f, "main;c", 1);
+    CHECK_STR(t, built(&f, (struct graph_options){0}, (struct graph_trim){0}, NULL),
+              "a 5/5 b -5/-5 c 1/1 main 0/1 main>c 1 main>gone 0");
+    CHECK_STR(t, built(&f, (struct graph_options){0}, (struct graph_trim){.node_count = 3}, NULL),
+              "a 5/5 b -5/-5 c 1/1");
+    fixture_done(&f);
+}
+
 static void means_divide_by_the_first_column(struct test *t)
 {
     struct fixture f;
@@ -228,6 +243,7 @@ static void a_call_tree_keeps_contexts_apart(struct test *t)
         t, built(&f, tree, (struct graph_trim){.is_picture = true, .node_fraction = 0.5}, &counts),
         "x 20/20 main 0/35 b 5/25 main>b 25 b>x 20");
     CHECK_INT(t, counts.dropped_nodes, 2);
+    CHECK_STR(t, built(&f, tree, (struct graph_trim){.node_count = 2}, &counts), "x 20/20 x 10/10");
     fixture_done(&f);
 }
 
@@ -347,6 +363,7 @@ static const struct test_case cases[] = {
     TEST(recursion_counts_once_per_stack),
     TEST(a_call_is_inlined_only_when_all_of_it_is),
     TEST(what_is_light_is_left_out_and_bridged),
+    TEST(what_comes_to_nothing_is_passed_through),
     TEST(means_divide_by_the_first_column),
     TEST(negative_nodes_can_be_dropped),
     TEST(a_call_tree_keeps_contexts_apart),
