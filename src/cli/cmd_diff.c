@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/color.h"
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/load.h"
@@ -32,7 +33,8 @@ static void percent_label(const int64_t v[2], char text[32])
                  100 * ((double)v[1] - (double)v[0]) / (double)graph_abs(v[0]));
 }
 
-static void add_row(const struct compare *c, const int64_t v[2], const char *name, struct buf *out)
+static void add_row(const struct compare *c, const int64_t v[2], const char *name, bool color,
+                    struct buf *out)
 {
     char before[MEASURE_TEXT_MAX], after[MEASURE_TEXT_MAX], by[MEASURE_TEXT_MAX + 1], percent[32];
 
@@ -40,7 +42,9 @@ static void add_row(const struct compare *c, const int64_t v[2], const char *nam
     measure_label(v[1], c->unit, "auto", after);
     signed_label(v[1] - v[0], c->unit, by);
     percent_label(v, percent);
-    buf_addf(out, "%12s %12s %12s %10s  %s\n", before, after, by, percent, name);
+    const char *start = !color || v[0] == v[1] ? "" : v[1] > v[0] ? COLOR_RED : COLOR_GREEN;
+    buf_addf(out, "%12s %12s %s%12s %10s%s  %s\n", before, after, start, by, percent,
+             *start ? COLOR_END : "", name);
 }
 
 static bool is_small(const struct compare *c, const int64_t v[2], double fraction)
@@ -59,9 +63,10 @@ static void write_text(struct compare *c, const struct options *o, struct buf *o
     buf_addf(out, "Type: %s\n", c->type);
     if (o->normalize)
         buf_addf(out, "Normalized: values before are multiplied with %.4g\n", c->scale);
-    buf_addf(out, "%12s %12s %12s %10s  (%s)\n", "before", "after", "change", "change%",
-             o->report.cum ? "cum" : "flat");
-    add_row(c, c->total, "total", out);
+    buf_addf(out, "%s%12s %12s %12s %10s  (%s)%s\n", o->report.color ? COLOR_BOLD : "", "before",
+             "after", "change", "change%", o->report.cum ? "cum" : "flat",
+             o->report.color ? COLOR_END : "");
+    add_row(c, c->total, "total", o->report.color, out);
     for (size_t i = 0; i < c->rows.len; i++) {
         const struct compared *row = &c->rows.data[i];
         const int64_t *v = o->report.cum ? row->cum : row->flat;
@@ -71,7 +76,7 @@ static void write_text(struct compare *c, const struct options *o, struct buf *o
             left_out++;
             continue;
         }
-        add_row(c, v, frames_name(&c->frames, row->frame), out);
+        add_row(c, v, frames_name(&c->frames, row->frame), o->report.color, out);
         shown++;
     }
     if (left_out)

@@ -78,6 +78,10 @@ int flame_draw(const struct loaded *l, const struct options *o, const char *titl
     int r = l->base ? join_sides(l, o, &shown, &flame, err)
                     : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
 
+    if (r == 0 && shown->n_samples == 0)
+        return error_set(err, -ENODATA, "no data: %s",
+                         l->profile->n_samples == 0 ? "the profile has no samples"
+                                                    : "no sample passes the filters");
     return r < 0 ? r : flame_svg(shown, &flame, out, err);
 }
 

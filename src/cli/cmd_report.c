@@ -6,14 +6,15 @@
 #include "cli/command.h"
 #include "cli/load.h"
 
-static bool is_count(const char *text)
-{
-    return *text && strspn(text, "0123456789") == strlen(text);
-}
-
 static bool needs_regex(int kind)
 {
     return kind == REPORT_PEEK || kind == REPORT_LIST || kind == REPORT_DISASM;
+}
+
+/* A difference without samples is an answer: nothing changed. */
+static bool is_empty(int kind, const struct loaded *l)
+{
+    return l->profile->n_samples == 0 && !l->base && kind != REPORT_COMMENTS && kind != REPORT_RAW;
 }
 
 /* top, tree, peek...: an optional count or a regex, then the sources. */
@@ -32,8 +33,9 @@ int cmd_report(const struct command *self, struct options *o)
             return command_usage(self, "%s needs a regular expression and a profile", self->name);
         regex = *sources++;
         n--;
-    } else if (n > 1 && is_count(sources[0]) && !load_is_source(sources[0])) {
-        o->report.nodecount = (int)strtol(*sources++, NULL, 10);
+    } else if (n > 1 && !load_is_source(sources[0]) &&
+               options_parse_count(sources[0], &o->report.nodecount)) {
+        sources++;
         n--;
     }
     if (n == 0)
@@ -47,7 +49,10 @@ int cmd_report(const struct command *self, struct options *o)
     r = report_run((enum report_kind)self->argument, l.profile, &o->report, regex, &out, &err);
     if (warnings.len > 0)
         fwrite(warnings.data, 1, warnings.len, stderr);
-    if (r < 0)
+    if (r == 0 && is_empty(self->argument, &l))
+        r = error_set(&err, -ENODATA, "no data: the profile has no samples");
+    if (r < 0 && (r != -ENODATA || out.len == 0))
         return command_fail(r, &err);
-    return command_write(o, buf_bytes(&out), false);
+    int code = command_write(o, buf_bytes(&out), false);
+    return r < 0 && code == VESTA_EXIT_OK ? command_fail(r, &err) : code;
 }

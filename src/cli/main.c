@@ -8,34 +8,38 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "cli/color.h"
 #include "cli/command.h"
 #include "cli/load.h"
 #include "formats/format.h"
 
-#define INPUT_AND_REPORT (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_REPORT | OPTIONS_OUTPUT)
-
+#define INPUT_AND_REPORT                                                                           \
+    (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT)
+#define TABLE        (INPUT_AND_REPORT | OPTIONS_JSON | OPTIONS_CSV)
 #define FILE_OPTIONS (OPTIONS_INPUT | OPTIONS_OUTPUT)
+
+/* What --color said, for messages; those about the options themselves go by the terminal. */
+static enum color_mode message_color;
 
 /* In the order that help shows them. */
 static const struct command commands[] = {
-    {"top", "[N] SOURCE...", "the functions that cost most", NULL, INPUT_AND_REPORT, cmd_report,
-     REPORT_TOP},
-    {"tree", "[N] SOURCE...", "functions with their callers and callees", NULL, INPUT_AND_REPORT,
-     cmd_report, REPORT_TREE},
-    {"peek", "REGEX SOURCE...", "callers and callees of matching functions", NULL, INPUT_AND_REPORT,
+    {"top", "[N] SOURCE...", "the functions that cost most", NULL, TABLE, cmd_report, REPORT_TOP},
+    {"tree", "[N] SOURCE...", "functions with their callers and callees", NULL, TABLE, cmd_report,
+     REPORT_TREE},
+    {"peek", "REGEX SOURCE...", "callers and callees of matching functions", NULL, TABLE,
      cmd_report, REPORT_PEEK},
     {"list", "REGEX SOURCE...", "source of matching functions with the cost of each line", NULL,
-     INPUT_AND_REPORT, cmd_report, REPORT_LIST},
+     TABLE, cmd_report, REPORT_LIST},
     {"disasm", "REGEX SOURCE...", "instructions of matching functions with their cost", NULL,
      INPUT_AND_REPORT, cmd_report, REPORT_DISASM},
-    {"traces", "SOURCE...", "every distinct stack with its value and labels", NULL,
-     INPUT_AND_REPORT, cmd_report, REPORT_TRACES},
-    {"tags", "SOURCE...", "labels and what each of their values costs", NULL, INPUT_AND_REPORT,
-     cmd_report, REPORT_TAGS},
+    {"traces", "SOURCE...", "every distinct stack with its value and labels", NULL, TABLE,
+     cmd_report, REPORT_TRACES},
+    {"tags", "SOURCE...", "labels and what each of their values costs", NULL, TABLE, cmd_report,
+     REPORT_TAGS},
     {"raw", "SOURCE...", "the profile as text, table by table", NULL, INPUT_AND_REPORT, cmd_report,
      REPORT_RAW},
-    {"comments", "SOURCE...", "the comments stored in a profile", NULL, INPUT_AND_REPORT,
-     cmd_report, REPORT_COMMENTS},
+    {"comments", "SOURCE...", "the comments stored in a profile", NULL, TABLE, cmd_report,
+     REPORT_COMMENTS},
     {"dot", "SOURCE...", "the call graph for Graphviz", NULL, INPUT_AND_REPORT, cmd_report,
      REPORT_DOT},
     {"flame", "SOURCE... -o FILE.svg", "a flame graph that zooms and searches, in one SVG file",
@@ -45,7 +49,7 @@ static const struct command commands[] = {
      "Each side may be several: vesta diff -base A1 -base A2 B1 B2.\n"
      "Rules for --fail-if: total, flat(REGEX) or cum(REGEX), then > or <, then a change:\n"
      "  vesta diff old.pb.gz new.pb.gz --fail-if 'total>+5%, flat(json)>+10ms'",
-     INPUT_AND_REPORT | OPTIONS_DIFF, cmd_diff, 0},
+     TABLE | OPTIONS_DIFF, cmd_diff, 0},
     {"web", "SOURCE...", "the call graph in a browser (needs Graphviz)", NULL, INPUT_AND_REPORT,
      cmd_web, 0},
     {"convert", "SOURCE... OUTPUT", "a profile in another format, saying what that one cannot hold",
@@ -53,13 +57,17 @@ static const struct command commands[] = {
     {"merge", "SOURCE... -o FILE", "several profiles added up into one", NULL,
      FILE_OPTIONS | OPTIONS_CONVERT, cmd_merge, 0},
     {"info", "SOURCE...", "what a profile holds: format, sample types, totals, times, labels", NULL,
-     FILE_OPTIONS | OPTIONS_INFO, cmd_info, 0},
+     FILE_OPTIONS | OPTIONS_INFO | OPTIONS_JSON, cmd_info, 0},
     {"symbolize", "BINARY ADDRESS...", "the functions and lines behind addresses of a binary",
      "Addresses are those of the file (as nm and objdump show them), in hex. Inlined calls\n"
      "come first. Debug info is looked for in the binary, by build id and by its debug link;\n"
      "-symbolize=demangle=none keeps the linker's names.",
-     FILE_OPTIONS, cmd_symbolize, 0},
+     FILE_OPTIONS | OPTIONS_JSON, cmd_symbolize, 0},
 };
+
+/* `vesta FILE` without a verb. */
+static const struct command shell = {"SOURCE...", "", "opens a prompt", NULL, INPUT_AND_REPORT,
+                                     cmd_shell,   0};
 
 const struct command *command_at(size_t n)
 {
@@ -75,9 +83,19 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* Who speaks, in front of every message. */
+static void print_name(void)
+{
+    if (color_wanted(message_color, STDERR_FILENO))
+        fputs(COLOR_ERROR "vesta:" COLOR_END " ", stderr);
+    else
+        fputs("vesta: ", stderr);
+}
+
 int command_fail(int r, const struct error *err)
 {
-    fprintf(stderr, "vesta: %s\n", err->text);
+    print_name();
+    fprintf(stderr, "%s\n", err->text);
     switch (r) {
     case -EINVAL:
         return VESTA_EXIT_USAGE;
@@ -92,12 +110,15 @@ int command_usage(const struct command *self, const char *fmt, ...)
 {
     va_list ap;
 
-    fputs("vesta: ", stderr);
+    print_name();
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "\nusage: vesta %s [options] %s (see \"vesta %s --help\")\n", self->name,
-            self->arguments, self->name);
+    if (self == &shell)
+        fputs(" (see \"vesta help\")\n", stderr);
+    else
+        fprintf(stderr, " (usage: vesta %s [options] %s; \"vesta %s --help\" says more)\n",
+                self->name, self->arguments, self->name);
     return VESTA_EXIT_USAGE;
 }
 
@@ -121,7 +142,8 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
 
     if (!o->output || strcmp(o->output, "-") == 0) {
         if (is_binary && isatty(STDOUT_FILENO)) {
-            fputs("vesta: this is binary data; give it a file with -o FILE\n", stderr);
+            print_name();
+            fputs("this is binary data; give it a file with -o FILE\n", stderr);
             return VESTA_EXIT_USAGE;
         }
         fflush(stdout);
@@ -145,10 +167,6 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
                             (error_set(&err, r, "could not write \"%s\": %m", o->output), &err));
     return VESTA_EXIT_OK;
 }
-
-/* `vesta FILE` without a verb. */
-static const struct command shell = {"SOURCE...", "", "opens a prompt", NULL, INPUT_AND_REPORT,
-                                     cmd_shell,   0};
 
 static int help(FILE *out)
 {
@@ -200,7 +218,8 @@ static int help_about(int argc, char **argv)
     const struct command *c = command_find(argv[2]);
     if (c)
         return help_command(c);
-    fprintf(stderr, "vesta: there is no command \"%s\"; see \"vesta help\"\n", argv[2]);
+    print_name();
+    fprintf(stderr, "there is no command \"%s\"; see \"vesta help\"\n", argv[2]);
     return VESTA_EXIT_USAGE;
 }
 
@@ -215,6 +234,8 @@ static int run(const struct command *c, int argc, char **argv)
         return command_usage(c, "%s", err.text);
     if (o.help)
         return help_command(c);
+    message_color = o.color;
+    o.report.color = color_wanted(o.color, STDOUT_FILENO) && (!o.output || o.color == COLOR_ALWAYS);
     return c->run(c, &o);
 }
 
@@ -239,6 +260,7 @@ int main(int argc, char **argv)
         return run(c, argc - 1, argv + 1);
     if (load_is_source(word) || word[0] == '-')
         return run(&shell, argc, argv);
-    fprintf(stderr, "vesta: there is no command or file \"%s\"; see \"vesta help\"\n", word);
+    print_name();
+    fprintf(stderr, "there is no command or file \"%s\"; see \"vesta help\"\n", word);
     return VESTA_EXIT_USAGE;
 }

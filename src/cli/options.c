@@ -64,11 +64,11 @@ static const struct option table[] = {
      "put the values of these tags at the leaf of stacks", 0},
     {"noinlines", OPTION_BOOL, AT(report.noinlines), OPTIONS_FILTER, NULL,
      "count inlined functions with the function they are in", 0},
-    {"base", OPTION_LIST, AT(base), OPTIONS_FILTER, "PROFILE",
+    {"base", OPTION_LIST, AT(base), OPTIONS_BASE, "PROFILE",
      "subtract this profile (may be repeated)", 0},
-    {"diff_base", OPTION_LIST, AT(diff_base), OPTIONS_FILTER, "PROFILE",
+    {"diff_base", OPTION_LIST, AT(diff_base), OPTIONS_BASE, "PROFILE",
      "subtract this profile; percentages are of it", 0},
-    {"normalize", OPTION_BOOL, AT(normalize), OPTIONS_FILTER, NULL,
+    {"normalize", OPTION_BOOL, AT(normalize), OPTIONS_BASE, NULL,
      "scale the base so that totals are equal", 0},
     {"mean", OPTION_BOOL, AT(report.mean), OPTIONS_FILTER, NULL,
      "average over the first sample type instead of summing", 0},
@@ -124,10 +124,10 @@ static const struct option table[] = {
 
     {"output", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", "write to FILE (also -o)", 0},
     {"o", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", NULL, 0},
-    {"json", OPTION_BOOL, AT(json), OPTIONS_OUTPUT, NULL, "write JSON, for scripts", 0},
-    {"csv", OPTION_BOOL, AT(csv), OPTIONS_OUTPUT, NULL, "write CSV, for spreadsheets", 0},
+    {"json", OPTION_BOOL, AT(json), OPTIONS_JSON, NULL, "write JSON, for scripts", 0},
+    {"csv", OPTION_BOOL, AT(csv), OPTIONS_CSV, NULL, "write CSV, for spreadsheets", 0},
     {"color", OPTION_COLOR, AT(color), OPTIONS_OUTPUT, "WHEN",
-     "auto (on a terminal), always or never", 0},
+     "colour: auto (on a terminal, unless NO_COLOR is set), always or never", 0},
 
     {"to", OPTION_STRING, AT(to), OPTIONS_CONVERT, "FORMAT",
      "the format to write (default: by the name of the output file)", 0},
@@ -264,12 +264,24 @@ static bool parse_granularity(const char *value, enum granularity *ret)
     return false;
 }
 
+bool options_parse_count(const char *text, int *ret)
+{
+    size_t digits = strspn(text, "0123456789");
+    uint64_t v;
+
+    if (digits == 0 || text[digits])
+        return false;
+    /* A number that is too large for us is one that limits nothing. */
+    bool fits = bytes_to_u64(bytes_of(text), &v) && v <= INT32_MAX;
+    *ret = fits ? (int)v : INT32_MAX;
+    return true;
+}
+
 static bool parse_int(const char *value, int *ret)
 {
-    int64_t v;
-    if (!bytes_to_i64(bytes_of(value), &v) || v < -1 || v > INT32_MAX)
-        return false;
-    *ret = (int)v;
+    if (strcmp(value, "-1") != 0)
+        return options_parse_count(value, ret);
+    *ret = -1;
     return true;
 }
 
@@ -285,6 +297,7 @@ static bool list_add(struct option_list *list, const char *value)
 static bool store(struct options *o, const struct option *option, const char *value)
 {
     void *field = (char *)o + option->offset;
+    bool yes;
 
     switch (option->kind) {
     case OPTION_BOOL:
@@ -310,13 +323,41 @@ static bool store(struct options *o, const struct option *option, const char *va
     case OPTION_GRANULARITY:
         return parse_granularity(value, field);
     case OPTION_BY:
-        *(enum granularity *)field = (enum granularity)option->value;
+        if (!parse_bool(value, &yes))
+            return false;
+        if (yes)
+            *(enum granularity *)field = (enum granularity)option->value;
         return true;
     case OPTION_SAMPLE:
-        *(const char **)field = strcmp(option->name, "total_delay") == 0 ? "delay" : option->name;
+        if (!parse_bool(value, &yes))
+            return false;
+        if (yes)
+            *(const char **)field =
+                strcmp(option->name, "total_delay") == 0 ? "delay" : option->name;
         return true;
     }
     return false;
+}
+
+/* What a value must look like, for people who typed another. */
+static const char *wanted(const struct option *option)
+{
+    switch (option->kind) {
+    case OPTION_INT:
+        return "a whole number";
+    case OPTION_DOUBLE:
+        return "a number";
+    case OPTION_SIZE:
+        return "a size such as 512MiB or 4GiB";
+    case OPTION_COLOR:
+        return "auto, always or never";
+    case OPTION_GRANULARITY:
+        return "functions, filefunctions, files, lines, addresses or packages";
+    case OPTION_LIST:
+        return "at most 32 profiles";
+    default:
+        return "true or false";
+    }
 }
 
 int options_set(struct options *o, const char *name, const char *value, struct error *err)
@@ -329,9 +370,8 @@ int options_set(struct options *o, const char *name, const char *value, struct e
         return error_set(err, -EINVAL, "%s needs a value: %s=%s", option->name, option->name,
                          option->argument);
     if (!store(o, option, value ? value : "true"))
-        return error_set(err, -EINVAL, "\"%s\" is not a value that %s can have%s%s", value,
-                         option->name, option->argument ? ": it takes " : "",
-                         option->argument ? option->argument : "");
+        return error_set(err, -EINVAL, "\"%s\" is not a value that %s can have: it takes %s", value,
+                         option->name, wanted(option));
     return 0;
 }
 
@@ -360,6 +400,12 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
+bool options_is_one_of(const char *name, unsigned groups)
+{
+    const struct option *option = find(name);
+    return option && (option->groups & groups);
+}
+
 static const char *closest(const char *name)
 {
     const char *best = NULL;
@@ -367,7 +413,7 @@ static const char *closest(const char *name)
 
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         size_t d = distance(name, table[i].name);
-        if (d < best_distance) {
+        if (d < best_distance && d < strlen(table[i].name)) {
             best_distance = d;
             best = table[i].name;
         }
@@ -395,7 +441,7 @@ static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned
     if (!option)
         return unknown(name, err);
     if (!(option->groups & groups))
-        return error_set(err, -EINVAL, "the option \"-%s\" does not belong to this command", name);
+        return error_set(err, -EINVAL, "this command has no option \"-%s\"", name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (!value && takes_value(option)) {
         if (*at + 1 >= argc)

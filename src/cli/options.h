@@ -52,13 +52,16 @@ void options_done(struct options *o);
 /* Which options a command takes; ORed. */
 enum option_group {
     OPTIONS_INPUT = 1,    /* reading, memory, symbols: every command */
-    OPTIONS_FILTER = 2,   /* focus, tags, sample_index, base... */
+    OPTIONS_FILTER = 2,   /* focus, tags, sample_index... */
     OPTIONS_REPORT = 4,   /* sorting, cutting, units */
-    OPTIONS_OUTPUT = 8,   /* -o, json, csv */
+    OPTIONS_OUTPUT = 8,   /* -o, colour */
     OPTIONS_CONVERT = 16, /* the format to write */
     OPTIONS_DIFF = 32,
     OPTIONS_INFO = 64,
     OPTIONS_FLAME = 128,
+    OPTIONS_JSON = 256,
+    OPTIONS_CSV = 512,
+    OPTIONS_BASE = 1024, /* what to subtract */
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */
@@ -67,6 +70,12 @@ int options_parse(struct options *o, int argc, char **argv, unsigned groups, str
 /* Sets one option by name, as the prompt's `name=value` does; value NULL is a bare name. -ENOENT
  * when there is no such option. `value` is borrowed. */
 int options_set(struct options *o, const char *name, const char *value, struct error *err);
+
+/* Whether there is an option of this name in one of the groups. */
+bool options_is_one_of(const char *name, unsigned groups);
+
+/* How many entries to show: digits only. What is past an int is as good as no limit. */
+bool options_parse_count(const char *text, int *ret);
 
 /* The options of these groups, with their help. */
 void options_help(FILE *out, unsigned groups);

@@ -65,6 +65,7 @@ struct report_options {
     bool compact_labels; /* leave out the File, Type, Time... lines */
     bool showcolumns;
     bool intel_syntax;
+    bool color; /* of text, for a terminal */
 
     enum granularity granularity;
     enum report_output output;
@@ -82,8 +83,9 @@ void report_options_init(struct report_options *o);
  * regex of peek, list and disasm; NULL for the others.
  *
  * Returns 0; -EINVAL for an option or argument that cannot be understood; -ENODATA when the profile
- * has no sample types or nothing matches the argument; -EOPNOTSUPP for an output that this report
- * does not have; -ENOBUFS when the budget of the dictionary is spent.
+ * has no sample types, nothing matches the argument, or there is nothing to show: the last with the
+ * (empty) report written all the same, as pprof does; -ENOBUFS when the budget of the dictionary is
+ * spent. disasm, dot and raw are text whatever `output` says.
  */
 int report_run(enum report_kind kind, const struct profile *p, const struct report_options *o,
                const char *argument, struct buf *out, struct error *err);

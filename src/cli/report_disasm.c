@@ -324,8 +324,6 @@ int report_disasm(struct report *r)
     struct graph_options o = {.type = r->type, .mean = r->o.mean, .edges = GRAPH_EDGES_NONE};
     struct disassembly d = {.r = r, .g = &g, .budget = r->dict->budget};
 
-    if (r->o.output != REPORT_TEXT)
-        return error_set(r->err, -EOPNOTSUPP, "disasm is text only");
     if (!r->pattern)
         return error_set(r->err, -EINVAL, "disasm needs a regular expression or an address");
     if (strncmp(r->argument, "0x", 2) == 0)

@@ -578,8 +578,6 @@ int report_dot(struct report *r)
     struct graph g;
     struct dot d = {.r = r, .g = &g, .out = r->out};
 
-    if (r->o.output != REPORT_TEXT)
-        return error_set(r->err, -EOPNOTSUPP, "dot has no JSON or CSV form; tree has");
     int rc = report_graph(r, &frames, &g);
     if (rc == 0)
         rc = compile_names(&d, r->err);

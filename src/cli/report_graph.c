@@ -1,6 +1,7 @@
 /* top, tree and peek: who spends, and between whom. */
 #include <errno.h>
 
+#include "cli/color.h"
 #include "cli/report_internal.h"
 #include "wire/json.h"
 
@@ -114,6 +115,21 @@ static void csv_entry(const struct report *r, const struct entry *e)
     buf_done(&name);
 }
 
+static const char *color(const struct report *r, const char *escape)
+{
+    return r->o.color ? escape : "";
+}
+
+/* What an entry's own cost looks like: hot, warm, or (in a difference) less than before. */
+static const char *color_of(const struct report *r, int64_t flat)
+{
+    double percent = share(r, flat);
+
+    if (percent < 0)
+        return color(r, COLOR_GREEN);
+    return percent >= 20 ? color(r, COLOR_RED) : percent >= 5 ? color(r, COLOR_YELLOW) : "";
+}
+
 static void print_top(struct report *r, struct graph *g)
 {
     struct json_writer w = {.out = r->out};
@@ -121,7 +137,8 @@ static void print_top(struct report *r, struct graph *g)
 
     if (r->o.output == REPORT_TEXT) {
         report_add_header(r, g, false, "\n", r->out);
-        buf_addf(r->out, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
+        buf_addf(r->out, "%s%10s %5s%% %5s%% %10s %5s%%%s\n", color(r, COLOR_BOLD), "flat", "flat",
+                 "sum", "cum", "cum", color(r, COLOR_END));
     } else if (r->o.output == REPORT_CSV) {
         buf_add_str(r->out, "flat,flat_percent,sum_percent,cum,cum_percent,name\n");
     } else {
@@ -137,9 +154,11 @@ static void print_top(struct report *r, struct graph *g)
             json_entry(r, &e, &w);
             json_end_object(&w);
         } else {
+            const char *start = color_of(r, e.flat), *dim = *e.inlined ? color(r, COLOR_DIM) : "";
             format_entry(r, &e, &t);
-            buf_addf(r->out, "%10s %s %s %10s %s  %s%s\n", t.flat, t.flat_percent, t.sum_percent,
-                     t.cum, t.cum_percent, e.name, e.inlined);
+            buf_addf(r->out, "%s%10s %s%s %s %10s %s  %s%s%s%s\n", start, t.flat, t.flat_percent,
+                     *start ? COLOR_END : "", t.sum_percent, t.cum, t.cum_percent, e.name, dim,
+                     e.inlined, *dim ? COLOR_END : "");
         }
     }
     if (r->o.output == REPORT_JSON)
@@ -276,8 +295,10 @@ static int print_tree(struct report *r, struct graph *g)
         buf_add_str(r->out, SEPARATOR);
     if (r->o.output == REPORT_JSON)
         json_foot(r, &w);
-    if (r->pattern && matched == 0)
+    if (r->pattern && matched == 0) {
+        buf_clear(r->out);
         return error_set(r->err, -ENODATA, "no matches found for regexp: %s", r->argument);
+    }
     return 0;
 }
 

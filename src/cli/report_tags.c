@@ -1,4 +1,6 @@
 /* tags: what each label value accounts for. */
+#include <errno.h>
+
 #include "cli/report_internal.h"
 #include "profile/tag_totals.h"
 #include "wire/json.h"
@@ -90,6 +92,11 @@ int report_tags(struct report *r)
             n++;
         text_key(r, t.all.data + i, n);
     }
+    bool any = ok && t.all.len > 0;
     tag_totals_done(&t);
-    return ok ? 0 : budget_error(r->dict->budget, r->err);
+    if (!ok)
+        return budget_error(r->dict->budget, r->err);
+    if (!any && r->p->n_samples > 0)
+        return error_set(r->err, -ENODATA, "no data: no sample has a label");
+    return 0;
 }

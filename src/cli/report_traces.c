@@ -27,6 +27,8 @@ int report_comments(struct report *r)
         json_end_array(&w);
         buf_add_byte(r->out, '\n');
     }
+    if (p->comments.len == 0)
+        return error_set(r->err, -ENODATA, "no data: the profile has no comments");
     return 0;
 }
 
@@ -437,8 +439,6 @@ int report_raw(struct report *r)
     struct raw w = {.r = r};
     struct dict *d = r->dict;
 
-    if (r->o.output != REPORT_TEXT)
-        return error_set(r->err, -EOPNOTSUPP, "raw is text only; convert writes other formats");
     bool ok = raw_number(&w);
     if (ok) {
         raw_header(r);

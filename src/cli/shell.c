@@ -16,6 +16,7 @@
 #include "cli/flame.h"
 
 #define WORDS_MAX 64
+#define SETTABLE  (OPTIONS_FILTER | OPTIONS_REPORT)
 
 struct shell {
     struct loaded *l;
@@ -60,7 +61,7 @@ static void help(void)
          "  quit       leave (also q, exit, ctrl-D)\n\n"
          "A sample type is an option too: alloc_space, or sample_index=alloc_space.\n"
          "options:");
-    options_help(stdout, OPTIONS_FILTER | OPTIONS_REPORT);
+    options_help(stdout, SETTABLE);
 }
 
 /* Splits a line into words, in place; quotes keep spaces. */
@@ -99,9 +100,7 @@ static int find_verb(char *word, int *ret_count)
         if (strlen(verbs[i].name) != len || strncmp(verbs[i].name, word, len) != 0)
             continue;
         /* top10 means top 10. */
-        if (word[len] && strspn(word + len, "0123456789") == strlen(word + len))
-            *ret_count = (int)strtol(word + len, NULL, 10);
-        else if (word[len])
+        if (word[len] && !options_parse_count(word + len, ret_count))
             continue;
         return (int)i;
     }
@@ -149,8 +148,8 @@ static int parse_words(struct shell *s, int verb, char **words, size_t n, struct
                 return error_set(err, -EINVAL, "\">\" needs a file name");
         } else if (set_order(&q->options, w)) {
             continue;
-        } else if (strspn(w, "0123456789") == strlen(w)) {
-            q->options.nodecount = (int)strtol(w, NULL, 10);
+        } else if (options_parse_count(w, &q->options.nodecount)) {
+            continue;
         } else if (w[0] == '-' && w[1]) {
             ignore = alternative(s, ignore, w + 1);
         } else if (verbs[verb].takes_regex) {
@@ -169,6 +168,13 @@ static int parse_words(struct shell *s, int verb, char **words, size_t n, struct
     return 0;
 }
 
+static int write_to(const struct options *to, struct bytes content, struct error *err)
+{
+    return command_write(to, content, false) == VESTA_EXIT_OK
+               ? 0
+               : error_set(err, -EIO, "nothing was written");
+}
+
 static int show(int verb, const struct request *q, struct bytes content, struct error *err)
 {
     struct options to = {.output = q->file};
@@ -178,11 +184,11 @@ static int show(int verb, const struct request *q, struct bytes content, struct 
     if (strcmp(verbs[verb].name, "web") == 0) {
         CLEANUP(buf_done) struct buf svg = {0};
         int r = browser_draw_dot(content, &svg, err);
-        return r < 0 ? r : browser_show(buf_bytes(&svg), ".svg", err);
+        if (r < 0 || !q->file)
+            return r < 0 ? r : browser_show(buf_bytes(&svg), ".svg", err);
+        return write_to(&to, buf_bytes(&svg), err);
     }
-    return command_write(&to, content, false) == VESTA_EXIT_OK
-               ? 0
-               : error_set(err, -EIO, "nothing was written");
+    return write_to(&to, content, err);
 }
 
 static int run_verb(struct shell *s, int verb, int count, char **words, size_t n, struct error *err)
@@ -201,6 +207,8 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     int r = parse_words(s, verb, words, n, &q, err);
     if (r < 0)
         return r;
+    if (q.file)
+        q.options.color = false;
     if (strcmp(verbs[verb].name, "flame") == 0) {
         struct options o = *s->o;
         o.report = q.options;
@@ -210,7 +218,10 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     }
     if (warnings.len > 0)
         fwrite(warnings.data, 1, warnings.len, stderr);
-    return r < 0 ? r : show(verb, &q, buf_bytes(&out), err);
+    if (r < 0 && (r != -ENODATA || out.len == 0))
+        return r;
+    int shown = show(verb, &q, buf_bytes(&out), err);
+    return r < 0 ? r : shown;
 }
 
 /* The sample type of this name becomes the one shown. */
@@ -238,11 +249,10 @@ static int set_option(struct shell *s, char *word, struct error *err)
     } else if (set_sample_type(s, word)) {
         return 0;
     }
-    int r = options_set(s->o, word, value, err);
-    if (r == -ENOENT)
+    if (!options_is_one_of(word, SETTABLE))
         return error_set(err, -EINVAL, "\"%s\" is neither a verb nor an option; try \"help\"",
                          word);
-    return r;
+    return options_set(s->o, word, value, err);
 }
 
 static int run_line(struct shell *s, char *line, struct error *err)
@@ -310,7 +320,8 @@ static char *next_word(const char *prefix, int state)
         const char *name = options_name(i - p->n_types);
         if (!name)
             return NULL;
-        match = copy_match(name, prefix);
+        if (options_is_one_of(name, SETTABLE))
+            match = copy_match(name, prefix);
     }
     return match;
 }

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 
 import pytest
 
@@ -89,7 +90,114 @@ def test_errors_say_what_is_wrong_and_the_code_says_whose_fault(vesta, args, cod
     result = vesta(*args)
     assert result.code == code
     assert text in result.err.decode()
+    assert not args or len(result.err.decode().splitlines()) == 1
     assert result.out == b""
+
+
+@pytest.mark.parametrize("args, text", [
+    (["-lines=7"], '"7" is not a value that lines can have: it takes true or false'),
+    (["-granularity=rows"], "it takes functions, filefunctions, files, lines, addresses"),
+    (["-color=red"], "it takes auto, always or never"),
+    (["-max-memory=lots"], "it takes a size such as 512MiB"),
+    (["-nodefraction=x"], "it takes a number"),
+    (["-foo"], 'there is no option "-foo" ('),
+])
+def test_a_value_that_makes_no_sense_is_told_what_makes_sense(vesta, profile, args, text):
+    assert text in vesta("top", *args, profile, check=2).err.decode()
+
+
+def test_a_limit_may_be_as_large_as_one_likes(vesta, profile):
+    everything = rows(vesta("top", profile, check=0))
+    for limit in (["99999999999"], ["4294967298"], ["-nodecount=99999999999999999999"]):
+        assert rows(vesta("top", *limit, profile, check=0)) == everything
+
+
+@pytest.mark.parametrize("verb", ["flame", "dot", "raw", "convert", "merge", "web"])
+def test_options_that_would_do_nothing_are_refused(vesta, profile, verb):
+    result = vesta(verb, "--json", profile, check=2)
+    assert b'this command has no option "-json"' in result.err
+
+
+@pytest.mark.parametrize("args, text", [
+    (["top", "-focus=nowhere"], "no sample passes the filters"),
+    (["traces", "-ignore=."], "no sample passes the filters"),
+    (["flame", "-focus=nowhere"], "no sample passes the filters"),
+    (["tags"], "no sample has a label"),
+    (["comments"], "the profile has no comments"),
+])
+def test_nothing_to_show_is_no_data(vesta, profile, args, text):
+    result = vesta(*args, profile, check=3)
+    assert result.err.decode().splitlines()[-1] == "vesta: no data: " + text
+
+
+def test_no_data_still_has_the_form_that_scripts_read(vesta, profile):
+    result = vesta("top", "--json", "-focus=nowhere", profile, check=3)
+    assert result.json["entries"] == []
+
+
+def test_a_profile_without_samples_is_no_data(vesta, tmp_path):
+    empty = tmp_path / "empty.speedscope.json"
+    empty.write_text(
+        '{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[]},'
+        '"profiles":[{"type":"sampled","name":"x","unit":"none","startValue":0,"endValue":0,'
+        '"samples":[],"weights":[]}]}'
+    )
+    assert b"the profile has no samples" in vesta("top", empty, check=3).err
+    assert b"the profile has no samples" in vesta("flame", empty, check=3).err
+    vesta("info", empty, check=0)
+
+
+def test_two_equal_profiles_differ_in_nothing_and_that_is_an_answer(vesta, profile):
+    vesta("top", "-diff_base", profile, profile, check=0)
+    vesta("diff", profile, profile, check=0)
+
+
+def on_a_terminal(*args, env=None):
+    """What vesta prints when its output is a terminal."""
+    import conftest
+    import pty
+    import subprocess
+    master, slave = pty.openpty()
+    full = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})}
+    process = subprocess.Popen([str(conftest.BUILD / "vesta"), *map(str, args)], stdin=slave,
+                               stdout=slave, stderr=slave, env=full)
+    process.wait(timeout=30)
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            more = os.read(master, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        seen += more
+    os.close(master)
+    return seen.decode()
+
+
+def test_colour_is_for_terminals_only(vesta, tmp_path, profile):
+    plain = vesta("top", profile, check=0).text
+    shown = on_a_terminal("top", profile)
+    assert "\x1b[31m        50 50.00%\x1b[0m" in shown
+    assert re.sub("\x1b\\[[0-9;]*m", "", shown).replace("\r\n", "\n") == plain
+    assert "\x1b" not in plain
+    assert "\x1b" not in on_a_terminal("top", profile, env={"NO_COLOR": "1"})
+    assert "\x1b" not in on_a_terminal("top", profile, env={"TERM": "dumb"})
+    assert "\x1b" not in on_a_terminal("top", "--color=never", profile)
+    assert "\x1b[31m" in vesta("top", "--color=always", profile, check=0).text
+    assert "\x1b" in on_a_terminal("top", tmp_path / "missing")
+    out = tmp_path / "out.txt"
+    on_a_terminal("top", profile, "-o", out)
+    assert out.read_text() == plain
+
+
+def test_diff_colours_what_grew_and_what_shrank(vesta, tmp_path, profile):
+    after = tmp_path / "after.collapsed"
+    after.write_bytes(STACKS.replace(b"parse 30", b"parse 60").replace(b"idle 10", b"idle 5"))
+    shown = vesta("diff", "--color=always", profile, after, check=0).text
+    assert "\x1b[31m         +30   +100.00%\x1b[0m  parse" in shown
+    assert "\x1b[32m          -5    -50.00%\x1b[0m  idle" in shown
 
 
 def test_bad_input_is_one_line_on_stderr(vesta, tmp_path):

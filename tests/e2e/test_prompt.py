@@ -52,6 +52,20 @@ def test_a_mistake_is_told_and_the_next_line_still_runs(vesta, tmp_path):
     assert "json" in result.text
 
 
+def test_options_that_the_prompt_cannot_follow_are_refused(vesta, tmp_path):
+    for line in ("json", "base=x", "seconds=3"):
+        result = run_script(vesta, tmp_path, line + "\n")
+        assert result.code == 2
+        assert b"is neither a verb nor an option" in result.err
+
+
+def test_no_data_is_told_and_the_report_still_shown(vesta, tmp_path):
+    result = run_script(vesta, tmp_path, "top nowhere\n")
+    assert result.code == 3
+    assert b"no data: no sample passes the filters" in result.err
+    assert "flat%" in result.text
+
+
 def test_quit_ends_it(vesta, tmp_path):
     assert run_script(vesta, tmp_path, "quit\ntop\n").text == ""
 
