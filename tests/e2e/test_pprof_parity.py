@@ -10,6 +10,8 @@ Where pprof itself has no fixed answer, the comparison allows for it:
   as their file) come in any order from one run of pprof to the next, since its sort calls them
   equal. They are compared as a set, and without their running sum.
 - Callers and callees of the same weight but opposite sign likewise.
+
+Exit codes agree but for 3, "no data", which pprof does not have.
 """
 
 import concurrent.futures
@@ -216,7 +218,8 @@ def compare(binary, verb, options, files, argument=None):
     code, want = ask_pprof(binary, verb, options, paths, argument)
     our_code, got = ask_vesta(verb, options, paths, argument)
     asked = " ".join([verb, *options, *([argument] if argument else []), *files])
-    if (code != 0) != (our_code != 0):
+    # "No data" has a code of its own here; pprof says 0 or 1, and what it prints is compared.
+    if our_code != 3 and (code != 0) != (our_code != 0):
         if files[0] in REFUSED_BY_PPROF_ONLY and code != 0:
             return None
         return f"{asked}: pprof ends with {code}, vesta with {our_code}"
