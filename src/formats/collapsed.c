@@ -52,7 +52,8 @@ static const struct frame_suffix suffixes[] = {
     {"_[1]", "jvm", "c1"},    {"_[0]", "jvm", "interpreted"},
 };
 
-const struct frame_suffix *frame_suffix_of(struct bytes frame)
+/* NULL when a frame ends in none. */
+static const struct frame_suffix *frame_suffix_of(struct bytes frame)
 {
     if (frame.len <= 4 || frame.data[frame.len - 1] != ']')
         return NULL;
@@ -203,8 +204,7 @@ static int collapsed_sniff(struct bytes head)
 
 static int line_error(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "collapsed at line %llu: %s",
-                     (unsigned long long)r->lines.number, why);
+    return lines_refuse(&r->lines, "collapsed", why, err);
 }
 
 /* The location of a frame text met for the first time. */
@@ -412,16 +412,12 @@ static void add_notes(const struct reader *r, struct profile_set *out)
 
 static int read_lines(struct reader *r, struct error *err)
 {
-    struct budget *b = r->dict->budget;
-
     for (struct bytes line; lines_next(&r->lines, &line);) {
         if (is_comment(line))
             continue;
         int result = read_line(r, line, err);
         if (result < 0)
             return result;
-        if (budget_failed(b))
-            return budget_error(b, err);
     }
     return lines_result(&r->lines, err);
 }

@@ -7,7 +7,6 @@
  *               libc.so.1`__pwrite+0xa
  *                 1
  */
-#include <errno.h>
 
 #include "formats/formats.h"
 #include "wire/lines.h"
@@ -111,8 +110,7 @@ static int read_line(struct reader *r, struct bytes line, struct error *err)
     int64_t count;
 
     if (bytes_find_byte(line, '\0'))
-        return error_set(err, -EBADMSG, "dtrace at line %llu: a NUL byte; this is not text",
-                         (unsigned long long)r->lines.number);
+        return lines_refuse(&r->lines, "dtrace", "a NUL byte; this is not text", err);
     if (text.len == 0)
         r->n_kernel = r->n_kernel ? r->n_kernel : r->stack.len;
     else if (is_heading(line) || (r->stack.len == 0 && is_probe(line)))
@@ -142,16 +140,14 @@ static int dtrace_decode(struct input *in, struct profile_set *out, struct error
     profile_add_ctype(p, "samples", "count");
     for (struct bytes line; lines_next(&r.lines, &line);) {
         int result = read_line(&r, line, err);
-        if (budget_failed(out->budget))
-            return budget_error(out->budget, err);
         if (result < 0)
             return result;
     }
     int result = lines_result(&r.lines, err);
     if (result == 0 && (r.stack.len > 0 || !r.has_samples))
-        return error_set(err, -EBADMSG, "dtrace at line %llu: %s",
-                         (unsigned long long)r.lines.number,
-                         r.stack.len > 0 ? "a stack without its count" : "there is no stack");
+        return lines_refuse(&r.lines, "dtrace",
+                            r.stack.len > 0 ? "a stack without its count" : "there is no stack",
+                            err);
     return result;
 }
 

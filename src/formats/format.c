@@ -99,7 +99,7 @@ int format_read(struct input *in, const struct format *forced, struct profile_se
 
     size_t before = out->profiles.len;
     r = f->decode(in, out, err);
-    if (r == 0 && budget_failed(out->budget))
+    if (budget_failed(out->budget)) /* whatever else went wrong followed from it */
         r = budget_error(out->budget, err);
     if (r < 0) {
         profile_set_truncate(out, before);

@@ -3,7 +3,6 @@
  * weight of each line, its own weight, and its symbol, indented by depth. Older versions write
  * "Running Time / Self (ms)", newer ones "Weight / Self Weight" with a unit in every cell.
  */
-#include <errno.h>
 #include <math.h>
 
 #include "formats/formats.h"
@@ -60,8 +59,7 @@ static int instruments_sniff(struct bytes head)
 
 static int fail(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "instruments at line %llu: %s",
-                     (unsigned long long)r->lines.number, why);
+    return lines_refuse(&r->lines, "instruments", why, err);
 }
 
 /* "846.00 ms": the number in the unit that is kept. A zero may stand in any unit. */
@@ -159,8 +157,6 @@ static int instruments_decode(struct input *in, struct profile_set *out, struct 
             r.default_unit = bytes_find(line, BYTES("Self (ms)")) ? "ms" : "";
         else if (bytes_trim(line).len > 0)
             result = read_line(&r, line, err);
-        if (budget_failed(out->budget))
-            return budget_error(out->budget, err);
         if (result < 0)
             return result;
     }

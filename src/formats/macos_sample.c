@@ -5,7 +5,6 @@
  *     825 Thread_15758535
  *     + 825 thread_start  (in libsystem_pthread.dylib) + 13  [0x7fff739c240d]
  */
-#include <errno.h>
 
 #include "formats/formats.h"
 #include "wire/lines.h"
@@ -34,8 +33,7 @@ static int macos_sample_sniff(struct bytes head)
 
 static int fail(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "macOS sample at line %llu: %s",
-                     (unsigned long long)r->lines.number, why);
+    return lines_refuse(&r->lines, "macOS sample", why, err);
 }
 
 /* Closes the levels at this column or to the right of it; what is not of callees is their own. */
@@ -163,8 +161,6 @@ static int macos_sample_decode(struct input *in, struct profile_set *out, struct
             r.in_graph = false;
         else if (r.in_graph)
             result = read_line(&r, line, err);
-        if (budget_failed(out->budget))
-            return budget_error(out->budget, err);
         if (result < 0)
             return result;
     }

@@ -8,7 +8,6 @@
  *     n2: 48000 0x1095DE: ins (work.c:21)        2 callers follow
  *      n0: 24960 0x1095AF: ins (work.c:21)       no callers follow: this stack ends here
  */
-#include <errno.h>
 
 #include "formats/formats.h"
 #include "formats/valgrind_frame.h"
@@ -47,8 +46,7 @@ static int massif_sniff(struct bytes head)
 
 static int fail(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "massif at line %llu: %s", (unsigned long long)r->lines.number,
-                     why);
+    return lines_refuse(&r->lines, "massif", why, err);
 }
 
 /* "key=value" with a number. */

@@ -46,7 +46,7 @@ struct reader {
     VEC(uint32_t) stack;      /* locations, innermost first */
     VEC(struct line) pending; /* functions inlined into the next frame */
     uint64_t pending_address;
-    uint32_t last_frame;      /* into frames: the one a source line would belong to */
+    uint32_t last_frame; /* into frames: the one a source line would belong to */
     bool has_last_frame;
 
     uint64_t first_ns, last_ns;
@@ -252,6 +252,11 @@ static uint32_t sampler_attrs(struct reader *r, const struct perf_header *h)
     return attrs;
 }
 
+static int refuse(const struct reader *r, const char *why, struct error *err)
+{
+    return lines_refuse(&r->lines, "perf script", why, err);
+}
+
 static int start_sample(struct reader *r, const struct perf_header *h, struct error *err)
 {
     finish_sample(r);
@@ -312,16 +317,15 @@ static int read_line(struct reader *r, struct bytes line, struct error *err)
     if (!r->in_sample) { /* output without headers: every stack is a sample */
         struct perf_frame f;
         h = (struct perf_header){.pid = -1, .tid = -1, .cpu = -1};
-        int result = perf_parse_frame(line, &f) ? start_sample(r, &h, err) : -EBADMSG;
+        int result = perf_parse_frame(line, &f) ? start_sample(r, &h, err)
+                                                : refuse(r, "neither a sample nor a frame", err);
         if (result < 0)
-            return error_set(err, result, "perf script at line %llu: neither a sample nor a frame",
-                             (unsigned long long)r->lines.number);
+            return result;
     }
     if (add_frame(r, line))
         return 0;
     if (!starts_blank(line))
-        return error_set(err, -EBADMSG, "perf script at line %llu: neither a sample nor a frame",
-                         (unsigned long long)r->lines.number);
+        return refuse(r, "neither a sample nor a frame", err);
     if (r->has_last_frame && perf_parse_source(line, &file, &number))
         add_source(r, file, number);
     else
@@ -338,13 +342,9 @@ static int read_lines(struct reader *r, struct error *err)
         else if (is_comment(line))
             read_comment(r, line);
         else if (bytes_find_byte(line, '\0'))
-            result =
-                error_set(err, -EBADMSG, "perf script at line %llu: a NUL byte; this is not text",
-                          (unsigned long long)r->lines.number);
+            result = refuse(r, "a NUL byte; this is not text", err);
         else
             result = read_line(r, line, err);
-        if (budget_failed(r->budget))
-            return budget_error(r->budget, err);
         if (result < 0)
             return result;
     }

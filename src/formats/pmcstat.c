@@ -10,7 +10,6 @@
  * pmcstat leaves out callers with few samples. A stack is what a line without callers ends; the
  * samples of callers that were left out are in no stack, and a note says how many they are.
  */
-#include <errno.h>
 
 #include "formats/formats.h"
 #include "wire/lines.h"
@@ -46,8 +45,7 @@ static int pmcstat_sniff(struct bytes head)
 
 static int fail(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "pmcstat at line %llu: %s", (unsigned long long)r->lines.number,
-                     why);
+    return lines_refuse(&r->lines, "pmcstat", why, err);
 }
 
 /* Takes levels off the path down to `depth`, adding the stack that ended there. */
@@ -166,8 +164,6 @@ static int pmcstat_decode(struct input *in, struct profile_set *out, struct erro
             result = read_event(&r, line, err);
         else if (bytes_trim(line).len > 0)
             result = read_frame(&r, line, err);
-        if (budget_failed(out->budget))
-            return budget_error(out->budget, err);
         if (result < 0)
             return result;
     }

@@ -6,7 +6,6 @@
  *     Total,0.0,[Unknown]
  *      RtlUserThreadStart,0.0,ntdll.dll
  */
-#include <errno.h>
 #include <math.h>
 
 #include "formats/formats.h"
@@ -30,8 +29,7 @@ static int vtune_csv_sniff(struct bytes head)
 
 static int fail(const struct reader *r, struct error *err, const char *why)
 {
-    return error_set(err, -EBADMSG, "VTune CSV at line %llu: %s",
-                     (unsigned long long)r->lines.number, why);
+    return lines_refuse(&r->lines, "VTune CSV", why, err);
 }
 
 /* The next cell, without quotes around it. A quote inside a name does not occur in symbols. */
@@ -131,8 +129,6 @@ static int vtune_csv_decode(struct input *in, struct profile_set *out, struct er
             result = read_heading(&r, line, err);
         else if (bytes_trim(line).len > 0)
             result = read_line(&r, line, err);
-        if (budget_failed(out->budget))
-            return budget_error(out->budget, err);
         if (result < 0)
             return result;
     }

@@ -57,11 +57,10 @@ static struct bytes without_cr(struct bytes line)
 /* Hands out `len` bytes; `skip` more (the newline) are behind them. */
 static bool hand_out(struct lines *l, size_t len, size_t skip, struct bytes *ret)
 {
-    l->last = without_cr((struct bytes){l->data + l->pos, len});
+    *ret = without_cr((struct bytes){l->data + l->pos, len});
     l->pos += len + skip;
     l->searched = 0;
     l->number++;
-    *ret = l->last;
     return true;
 }
 
@@ -69,12 +68,8 @@ bool lines_next(struct lines *l, struct bytes *ret_line)
 {
     if (l->failure < 0)
         return false;
-    if (l->is_pushed_back) {
-        l->is_pushed_back = false;
-        l->number++;
-        *ret_line = l->last;
-        return true;
-    }
+    if (budget_failed(l->budget))
+        return fail(l, budget_error(l->budget, &l->error));
     for (;;) {
         struct bytes rest = {l->data + l->pos, l->end - l->pos};
         const uint8_t *nl = bytes_find_byte(bytes_from(rest, l->searched), '\n');
@@ -89,15 +84,15 @@ bool lines_next(struct lines *l, struct bytes *ret_line)
     return hand_out(l, l->end - l->pos, 0, ret_line);
 }
 
-void lines_push_back(struct lines *l)
-{
-    l->is_pushed_back = true;
-    l->number--;
-}
-
 int lines_result(const struct lines *l, struct error *err)
 {
     if (l->failure == 0)
         return 0;
     return error_set(err, l->failure, "%s", l->error.text);
+}
+
+int lines_refuse(const struct lines *l, const char *what, const char *why, struct error *err)
+{
+    return error_set(err, -EBADMSG, "%s at line %llu: %s", what, (unsigned long long)l->number,
+                     why);
 }

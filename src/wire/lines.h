@@ -18,7 +18,8 @@
  *     int r = lines_result(&l, err);
  *     lines_done(&l);
  *
- * Failure is sticky and ends the loop; lines_result() says which it was.
+ * Failure is sticky and ends the loop, also when the budget was spent on what the lines hold;
+ * lines_result() says which it was.
  */
 struct lines {
     struct input *in;
@@ -29,8 +30,6 @@ struct lines {
     size_t searched; /* of it, how far there is no newline */
     uint64_t number; /* of the line handed out last, from 1 */
     bool at_end;
-    bool is_pushed_back;
-    struct bytes last;
     int failure;
     struct error error;
 };
@@ -42,9 +41,9 @@ void lines_done(struct lines *l);
  * reading failed. A last line needs no newline. */
 bool lines_next(struct lines *l, struct bytes *ret_line);
 
-/* Makes lines_next() yield the line it handed out last once more. */
-void lines_push_back(struct lines *l);
-
 /* 0, or what ended the reading before the end: an I/O error, a damaged compressed layer, or
- * -ENOBUFS when a line did not fit the budget. */
+ * -ENOBUFS when the budget is spent. */
 int lines_result(const struct lines *l, struct error *err);
+
+/* Sets "WHAT at line N: WHY" for the line handed out last and returns -EBADMSG. */
+int lines_refuse(const struct lines *l, const char *what, const char *why, struct error *err);
