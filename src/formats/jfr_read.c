@@ -1,5 +1,6 @@
+#include "formats/jfr_read.h"
+
 #include "base/hash.h"
-#include "formats/jfr_internal.h"
 
 struct jfr_text jfr_read_text(struct jfr_reader *r)
 {
