@@ -51,13 +51,6 @@ bool idset_reserve(struct budget *b, struct idset *set, size_t n)
     return want <= have || grow(b, set, want);
 }
 
-void idset_clear(struct idset *set)
-{
-    if (set->slots)
-        memset(set->slots, 0, (set->mask + 1) * sizeof(uint64_t));
-    set->len = 0;
-}
-
 void idset_done(struct budget *b, struct idset *set)
 {
     if (set->slots)

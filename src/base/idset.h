@@ -42,5 +42,4 @@ struct idset {
 bool idset_add(struct budget *b, struct idset *set, uint64_t hash, uint32_t id);
 /* Room for n elements in all, so that adding them moves nothing. */
 bool idset_reserve(struct budget *b, struct idset *set, size_t n);
-void idset_clear(struct idset *set);
 void idset_done(struct budget *b, struct idset *set);

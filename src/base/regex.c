@@ -78,11 +78,6 @@ bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_
     return true;
 }
 
-bool regex_find(const struct regex *re, struct bytes text, struct bytes *ret_match)
-{
-    return regex_capture(re, text, ret_match, NULL);
-}
-
 bool regex_matches(const struct regex *re, struct bytes text)
 {
     return regex_capture(re, text, NULL, NULL);

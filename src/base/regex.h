@@ -20,9 +20,7 @@ DEFINE_CLEANUP(struct regex *, regex_free)
 
 bool regex_matches(const struct regex *re, struct bytes text);
 
-/* The span of the first match. False when there is none. */
-bool regex_find(const struct regex *re, struct bytes text, struct bytes *ret_match);
-
-/* The span of the first match and of its first group (len 0 and data NULL when unset). */
+/* The span of the first match and of its first group (len 0 and data NULL when unset). False when
+ * there is no match. */
 bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
                    struct bytes *ret_group);

@@ -132,7 +132,8 @@ static int64_t compute_total(const struct report *r, const struct profile *p)
     return (int64_t)div == -1 ? (int64_t)-total : (int64_t)total / (int64_t)div;
 }
 
-void report_choose_unit(struct report *r, const struct graph *g)
+/* The unit in which the smallest value is still readable. */
+static void choose_unit(struct report *r, const struct graph *g)
 {
     int64_t min = 0, max = r->total;
     const char *min_unit, *max_unit, *unit;
@@ -186,7 +187,7 @@ int report_graph(struct report *r, struct frames *f, struct graph *g)
     frames_init(f, r->dict, report_frame_options(r));
     int rc = graph_build_trimmed(r->p, f, &o, &trim, g, r->err);
     if (rc == 0)
-        report_choose_unit(r, g);
+        choose_unit(r, g);
     return rc;
 }
 

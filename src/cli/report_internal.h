@@ -38,9 +38,6 @@ struct frame_options report_frame_options(const struct report *r);
 /* Builds the trimmed graph and chooses the unit to print in. */
 int report_graph(struct report *r, struct frames *f, struct graph *g);
 
-/* The unit in which the smallest value is still readable. */
-void report_choose_unit(struct report *r, const struct graph *g);
-
 /* Lines about the profile (File, Type, Time...); and about what of it is shown. Each line ends with
  * `end`. */
 void report_add_profile_lines(const struct report *r, const char *end, struct buf *out);

@@ -17,9 +17,6 @@ struct frame_suffix {
     const char *kind; /* the value of COLLAPSED_KIND_KEY, or NULL */
 };
 
-/* NULL when a frame ends in none. */
-const struct frame_suffix *frame_suffix_of(struct bytes frame);
-
 /* The suffix to write for a frame of this type and kind ("" when there is none), or NULL. */
 const struct frame_suffix *frame_suffix_by_kind(const char *type, const char *kind);
 

@@ -1,6 +1,7 @@
 #include "formats/json_sniff.h"
 
-struct bytes json_head(struct bytes at)
+/* The value that `at` is in front of. */
+static struct bytes skip_blanks(struct bytes at)
 {
     while (at.len > 0 && (at.data[0] == ' ' || at.data[0] == '\n' || at.data[0] == '\r' ||
                           at.data[0] == '\t' || at.data[0] == ','))
@@ -47,32 +48,32 @@ static struct bytes skip_value(struct bytes at)
 
 bool json_head_find(struct bytes at, const char *key, struct bytes *ret_value)
 {
-    at = json_head(at);
+    at = skip_blanks(at);
     if (at.len == 0 || at.data[0] != '{')
         return false;
-    at = json_head(bytes_from(at, 1));
+    at = skip_blanks(bytes_from(at, 1));
     while (at.len > 0 && at.data[0] == '"') {
         size_t n = string_length(at);
         struct bytes name = {at.data + 1, n < 2 ? 0 : n - 2};
-        at = json_head(bytes_from(at, n));
+        at = skip_blanks(bytes_from(at, n));
         if (at.len == 0 || at.data[0] != ':')
             return false;
-        at = json_head(bytes_from(at, 1));
+        at = skip_blanks(bytes_from(at, 1));
         if (bytes_are(name, key)) {
             *ret_value = at;
             return true;
         }
-        at = json_head(skip_value(at));
+        at = skip_blanks(skip_value(at));
     }
     return false;
 }
 
 bool json_head_first(struct bytes at, struct bytes *ret_value)
 {
-    at = json_head(at);
+    at = skip_blanks(at);
     if (at.len == 0 || at.data[0] != '[')
         return false;
-    at = json_head(bytes_from(at, 1));
+    at = skip_blanks(bytes_from(at, 1));
     if (at.len == 0 || at.data[0] == ']')
         return false;
     *ret_value = at;

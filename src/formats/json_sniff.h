@@ -9,9 +9,6 @@
  * is the bytes from its first character on, to the end of what is there.
  */
 
-/* Skips white space: the document's value, or the one that `at` is in front of. */
-struct bytes json_head(struct bytes at);
-
 /* The value of a key of the object at `at` itself, not of one within. False when `at` is no object
  * or the key is not among what is there. */
 bool json_head_find(struct bytes at, const char *key, struct bytes *ret_value);

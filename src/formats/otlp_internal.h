@@ -102,7 +102,6 @@ static inline uint32_t otlp_field(const uint8_t *map, uint32_t wire_field)
     return wire_field <= OTLP_FIELD_MAX ? map[wire_field] : 0;
 }
 
-extern const struct otlp_layout otlp_layout_1_7, otlp_layout_1_8, otlp_layout_1_9, otlp_layout_1_10;
 /* Our own numbers on the wire: what the JSON reader makes of names, old and new. */
 extern const struct otlp_layout otlp_layout_own, otlp_layout_own_1_7;
 

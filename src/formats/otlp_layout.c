@@ -32,7 +32,7 @@
         0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15                                       \
     }
 
-const struct otlp_layout otlp_layout_1_10 = {
+static const struct otlp_layout otlp_layout_1_10 = {
     .name = "1.10",
     .dictionary = DICTIONARY_SINCE_1_8,
     .profile = PROFILE_SINCE_1_9,
@@ -41,7 +41,7 @@ const struct otlp_layout otlp_layout_1_10 = {
     .mapping = MAPPING_SINCE_1_8,
 };
 
-const struct otlp_layout otlp_layout_1_9 = {
+static const struct otlp_layout otlp_layout_1_9 = {
     .name = "1.9",
     .dictionary = DICTIONARY_SINCE_1_8,
     .profile = PROFILE_SINCE_1_9,
@@ -50,7 +50,7 @@ const struct otlp_layout otlp_layout_1_9 = {
     .mapping = MAPPING_SINCE_1_8,
 };
 
-const struct otlp_layout otlp_layout_1_8 = {
+static const struct otlp_layout otlp_layout_1_8 = {
     .name = "1.8",
     .dictionary = DICTIONARY_SINCE_1_8,
     .profile = {[1] = PROFILE_SAMPLE_TYPE,
@@ -70,7 +70,7 @@ const struct otlp_layout otlp_layout_1_8 = {
     .mapping = MAPPING_SINCE_1_8,
 };
 
-const struct otlp_layout otlp_layout_1_7 = {
+static const struct otlp_layout otlp_layout_1_7 = {
     .name = "1.7",
     .dictionary = {[1] = DICTIONARY_MAPPINGS,
                    [2] = DICTIONARY_LOCATIONS,

@@ -17,7 +17,8 @@ bool perf_dso_is_jit(struct bytes dso)
     return bytes_find(dso, BYTES("/jitted-")) && ends_with(dso, BYTES(".so"));
 }
 
-bool perf_dso_is_kernel(struct bytes dso, uint64_t address)
+/* True for the kernel and its modules. */
+static bool is_kernel(struct bytes dso, uint64_t address)
 {
     if (bytes_start_with(dso, BYTES("[kernel")) || bytes_start_with(dso, BYTES("[guest.kernel")))
         return true;
@@ -49,7 +50,7 @@ static const char *jit_type(struct bytes symbol)
 
 const char *perf_frame_type(struct bytes symbol, struct bytes dso, uint64_t address)
 {
-    if (perf_dso_is_kernel(dso, address))
+    if (is_kernel(dso, address))
         return "kernel";
     if (perf_dso_is_jit(dso))
         return jit_type(symbol);

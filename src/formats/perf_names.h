@@ -11,9 +11,6 @@
 /* True for code that a runtime wrote at run time: perf maps, jitdump objects. */
 bool perf_dso_is_jit(struct bytes dso);
 
-/* True for the kernel and its modules. */
-bool perf_dso_is_kernel(struct bytes dso, uint64_t address);
-
 /* The frame type, or "" when there is no telling. */
 const char *perf_frame_type(struct bytes symbol, struct bytes dso, uint64_t address);
 

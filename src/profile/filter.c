@@ -33,7 +33,7 @@ static struct bytes simplified(struct bytes name)
     return name;
 }
 
-bool matcher_string(struct matcher *m, const struct dict *d, uint32_t string)
+static bool matcher_string(struct matcher *m, const struct dict *d, uint32_t string)
 {
     if (string >= m->memo.len && !vec_resize(m->budget, &m->memo, d->strings.len))
         return false;
@@ -63,7 +63,8 @@ bool matcher_mapping(struct matcher *m, const struct dict *d, uint32_t location)
     return mapping != 0 && matcher_string(m, d, d->mappings.data[mapping].file);
 }
 
-uint32_t filter_location(struct dict *d, uint32_t location, const struct line *lines, size_t n)
+/* The location with only these of its lines. */
+static uint32_t with_lines(struct dict *d, uint32_t location, const struct line *lines, size_t n)
 {
     struct location l = d->locations.data[location];
     return n == l.n_lines ? location : dict_location(d, l, lines, n);
@@ -76,7 +77,7 @@ uint32_t filter_lines(struct dict *d, uint32_t location, uint32_t from, uint32_t
     uint32_t ret = 0;
 
     if (vec_append(d->budget, &lines, d->lines.data + l.first_line + from, to - from))
-        ret = filter_location(d, location, lines.data, lines.len);
+        ret = with_lines(d, location, lines.data, lines.len);
     vec_done(d->budget, &lines);
     return ret;
 }
@@ -191,7 +192,7 @@ static uint32_t shown_location(struct names *n, uint32_t location)
         is_hidden |= n->lines.len == 0;
         n->matches.show |= n->lines.len > 0;
     }
-    return is_hidden ? 0 : filter_location(d, location, n->lines.data, n->lines.len);
+    return is_hidden ? 0 : with_lines(d, location, n->lines.data, n->lines.len);
 }
 
 static struct seen_location look_names(void *context, uint32_t location)

@@ -13,7 +13,6 @@ struct matcher {
 
 void matcher_init(struct matcher *m, const struct regex *re, struct budget *b);
 void matcher_done(struct matcher *m);
-bool matcher_string(struct matcher *m, const struct dict *d, uint32_t string);
 
 /* Function name or source file of a line; and the binary of a location. */
 bool matcher_line(struct matcher *m, const struct dict *d, const struct line *line);
@@ -59,7 +58,5 @@ void stack_pass_done(struct stack_pass *s);
 /* Gives each row its new stack and keeps those for which keep(state) holds. */
 void stack_pass_apply(struct stack_pass *s, bool (*keep)(const struct stack_state *s));
 
-/* The location with only these of its lines. */
-uint32_t filter_location(struct dict *d, uint32_t location, const struct line *lines, size_t n);
-/* The same for the run [from, to) of them. */
+/* The location with only the run [from, to) of its lines. */
 uint32_t filter_lines(struct dict *d, uint32_t location, uint32_t from, uint32_t to);

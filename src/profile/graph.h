@@ -90,7 +90,6 @@ enum graph_order {
     GRAPH_BY_CUM,
     GRAPH_BY_ENTROPY, /* prefers nodes where something is decided: for pictures */
 };
-void graph_sort(struct graph *g, enum graph_order order);
 
 /* How much of a graph a report shows. */
 struct graph_trim {

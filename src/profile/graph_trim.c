@@ -85,7 +85,7 @@ static int compare_scored(const void *a, const void *b, void *context)
     return c ? c : (x->node > y->node) - (x->node < y->node);
 }
 
-void graph_sort(struct graph *g, enum graph_order order)
+static void graph_sort(struct graph *g, enum graph_order order)
 {
     VEC(struct scored) all = {0};
 

@@ -201,7 +201,7 @@ static bool any_label_matches(const struct tag_filter *f, const struct regex *re
     return false;
 }
 
-bool tag_filter_matches(const struct tag_filter *f, const struct dict *d, uint32_t attrs)
+static bool tag_filter_matches(const struct tag_filter *f, const struct dict *d, uint32_t attrs)
 {
     struct attrs s = d->attr_sets.data[attrs];
 

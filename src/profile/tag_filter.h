@@ -20,8 +20,6 @@ int tag_filter_new(const char *text, const struct label_units *units, struct tag
 void tag_filter_free(struct tag_filter *f); /* NULL is fine */
 DEFINE_CLEANUP(struct tag_filter *, tag_filter_free)
 
-bool tag_filter_matches(const struct tag_filter *f, const struct dict *d, uint32_t attrs);
-
 /* Keeps the samples that match `focus` and not `ignore`; either may be NULL. False when the budget
  * is spent. */
 bool profile_filter_tags(struct profile *p, const struct tag_filter *focus,

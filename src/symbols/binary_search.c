@@ -11,7 +11,13 @@ static bool all_zeros(const char *s)
     return s[strspn(s, "0")] == '\0';
 }
 
-enum build_id_match build_id_compare(const struct elf_file *f, const char *build_id)
+/*
+ * How a file's build id and a mapping's agree: equal, different, or one is not known. A mapping's
+ * may be padded with zeros (perf does) or be Go's own build id.
+ */
+enum build_id_match { BUILD_ID_SAME, BUILD_ID_OTHER, BUILD_ID_UNKNOWN };
+
+static enum build_id_match build_id_compare(const struct elf_file *f, const char *build_id)
 {
     struct build_id_text id = elf_build_id_text(f);
     size_t n = strlen(id.text);

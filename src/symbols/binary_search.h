@@ -19,10 +19,3 @@ struct binary_query {
 
 /* -ENOENT when there is no such file, -ESTALE when there is one with another build id. */
 int binary_find(const struct binary_query *query, struct binary **ret, struct error *err);
-
-/*
- * How a file's build id and a mapping's agree: equal, different, or one is not known. A mapping's
- * may be padded with zeros (perf does) or be Go's own build id.
- */
-enum build_id_match { BUILD_ID_SAME, BUILD_ID_OTHER, BUILD_ID_UNKNOWN };
-enum build_id_match build_id_compare(const struct elf_file *f, const char *build_id);

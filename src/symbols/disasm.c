@@ -219,16 +219,6 @@ int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sin
     return r;
 }
 
-int disasm_function(const char *path, uint64_t start, uint64_t end, disasm_row_sink *sink,
-                    void *opaque, struct error *err)
-{
-    CLEANUP(binary_closep) struct binary *b = NULL;
-    int r = binary_open(path, NULL, &b, err);
-
-    struct disasm_request q = {.start = start, .end = end};
-    return r < 0 ? r : disasm_code(b, &q, sink, opaque, err);
-}
-
 /* The form of a name that the pattern matches; false when none does. */
 static bool match_name(const struct regex *re, const char *name, struct buf *out)
 {

@@ -44,10 +44,6 @@ struct disasm_request {
 int disasm_code(struct binary *b, const struct disasm_request *q, disasm_row_sink *sink,
                 void *opaque, struct error *err);
 
-/* The same for a file by name. */
-int disasm_function(const char *path, uint64_t start, uint64_t end, disasm_row_sink *sink,
-                    void *opaque, struct error *err);
-
 /* A function that was found; the name is as it matched, and borrowed for the call. */
 typedef int disasm_symbol_sink(const char *name, uint64_t start, uint64_t end, void *opaque);
 

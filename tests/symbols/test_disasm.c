@@ -114,11 +114,6 @@ static void names_branch_targets_and_knows_intels_syntax(struct test *t)
     struct seen by_address = {0};
     CHECK_INT(t, disasm_find(b, NULL, s.start + 3, take_symbol, &by_address), 0);
     CHECK_STR(t, by_address.function, "fib");
-    struct seen by_name = {0};
-    CHECK_INT(
-        t, disasm_function(corpus_path("elf/own/work"), s.start, s.end, take_row, &by_name, &err),
-        0);
-    CHECK(t, by_name.rows == s.rows);
 }
 
 static void runs_objdump_for_other_machines(struct test *t)
