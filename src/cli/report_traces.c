@@ -51,43 +51,58 @@ static int compare_lines(const void *a, const void *b)
     return c ? c : (x->text.len > y->text.len) - (x->text.len < y->text.len);
 }
 
-static struct label_line *line_of(struct report *r, label_lines *lines, uint32_t key,
-                                  bool is_number)
+/* Text before numbers, then by key, values in the order of the dictionary. */
+static int compare_labels(const void *a, const void *b, void *context)
 {
-    for (size_t i = 0; i < lines->len; i++) {
-        if (lines->data[i].key == key && lines->data[i].is_number == is_number)
-            return &lines->data[i];
+    const struct dict *d = context;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const struct attribute *x = &d->attributes.data[i], *y = &d->attributes.data[k];
+
+    if (label_is_number(x) != label_is_number(y))
+        return label_is_number(x) ? 1 : -1;
+    if (x->key != y->key)
+        return x->key > y->key ? 1 : -1;
+    return (i > k) - (i < k);
+}
+
+static void add_label_value(const struct report *r, const struct attribute *a, struct buf *out)
+{
+    char text[MEASURE_TEXT_MAX];
+
+    buf_add_byte(out, ' ');
+    if (!label_is_number(a)) {
+        label_add_text(r->dict, a, out);
+        return;
     }
-    struct label_line line = {.key = key, .is_number = is_number};
-    if (!vec_push(r->dict->budget, lines, line))
-        return NULL;
-    buf_addf(&vec_last(lines).text, "%10s: ", dict_cstr(r->dict, key));
-    return &vec_last(lines);
+    measure_label(a->number, dict_cstr(r->dict, label_unit(&r->units, a->key)), "auto", text);
+    buf_add_str(out, text);
 }
 
 /* "       key:  value value" per key: text before numbers, each sorted. */
 static bool make_lines(struct report *r, uint32_t set, label_lines *ret)
 {
-    const struct dict *d = r->dict;
+    struct dict *d = r->dict;
     struct attrs s = d->attr_sets.data[set];
+    VEC(uint32_t) ids = {0};
 
-    for (uint32_t i = 0; i < s.n; i++) {
-        const struct attribute *a = &d->attributes.data[d->attr_ids.data[s.first + i]];
-        struct label_line *line = line_of(r, ret, a->key, label_is_number(a));
-        if (!line)
-            return false;
-        buf_add_byte(&line->text, ' ');
-        if (label_is_number(a)) {
-            char text[MEASURE_TEXT_MAX];
-            measure_label(a->number, dict_cstr(d, label_unit(&r->units, a->key)), "auto", text);
-            buf_add_str(&line->text, text);
-        } else {
-            label_add_text(d, a, &line->text);
+    bool ok = vec_append(d->budget, &ids, d->attr_ids.data + s.first, s.n);
+    if (ids.len > 1)
+        qsort_r(ids.data, ids.len, sizeof(*ids.data), compare_labels, d);
+    for (size_t i = 0; ok && i < ids.len; i++) {
+        const struct attribute *a = &d->attributes.data[ids.data[i]];
+        struct label_line line = {.key = a->key, .is_number = label_is_number(a)};
+        if (i == 0 || vec_last(ret).key != line.key || vec_last(ret).is_number != line.is_number) {
+            ok = vec_push(d->budget, ret, line);
+            if (!ok)
+                break;
+            buf_addf(&vec_last(ret).text, "%10s: ", dict_cstr(d, a->key));
         }
+        add_label_value(r, a, &vec_last(ret).text);
     }
     if (ret->len > 1)
         qsort(ret->data, ret->len, sizeof(*ret->data), compare_lines);
-    return true;
+    vec_done(d->budget, &ids);
+    return ok;
 }
 
 static bool text_labels(struct report *r, uint32_t set)
@@ -250,7 +265,8 @@ int report_traces(struct report *r)
 struct raw {
     struct report *r;
     VEC(uint32_t) location_id, mapping_id; /* 0: not used */
-    uint32_t n_locations, n_mappings;
+    VEC(uint32_t) mappings;                /* in the order of their numbers */
+    uint32_t n_locations;
 };
 
 /* A duration as Go writes it, cut to four characters as its dump does. */
@@ -314,6 +330,13 @@ static void raw_header(const struct report *r)
     buf_add_byte(out, '\n');
 }
 
+static void raw_number_mapping(struct raw *w, uint32_t mapping)
+{
+    if (mapping != 0 && w->mapping_id.data[mapping] == 0 &&
+        vec_push(w->r->dict->budget, &w->mappings, mapping))
+        w->mapping_id.data[mapping] = (uint32_t)w->mappings.len;
+}
+
 /* Numbers the locations and mappings in use. */
 static bool raw_number(struct raw *w)
 {
@@ -328,16 +351,14 @@ static bool raw_number(struct raw *w)
             w->location_id.data[d->node_location.data[n]] = 1;
     }
     for (size_t i = 0; i < p->mappings.len; i++) {
-        if (w->mapping_id.data[p->mappings.data[i]] == 0)
-            w->mapping_id.data[p->mappings.data[i]] = ++w->n_mappings;
+        raw_number_mapping(w, p->mappings.data[i]);
     }
     for (uint32_t l = 1; l < d->locations.len; l++) {
         uint32_t m = d->locations.data[l].mapping;
         if (w->location_id.data[l] == 0)
             continue;
         w->location_id.data[l] = ++w->n_locations;
-        if (m != 0 && w->mapping_id.data[m] == 0)
-            w->mapping_id.data[m] = ++w->n_mappings;
+        raw_number_mapping(w, m);
     }
     return true;
 }
@@ -449,13 +470,10 @@ int report_raw(struct report *r)
                 raw_location(&w, l);
         }
         buf_add_str(r->out, "Mappings\n");
-        for (uint32_t n = 1; n <= w.n_mappings; n++) {
-            for (uint32_t m = 1; m < w.mapping_id.len; m++) {
-                if (w.mapping_id.data[m] == n)
-                    raw_mapping(&w, m);
-            }
-        }
+        for (size_t i = 0; i < w.mappings.len; i++)
+            raw_mapping(&w, w.mappings.data[i]);
     }
+    vec_done(d->budget, &w.mappings);
     vec_done(d->budget, &w.location_id);
     vec_done(d->budget, &w.mapping_id);
     return ok ? 0 : budget_error(d->budget, r->err);
