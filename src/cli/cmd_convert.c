@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/report.h"
 
 /* The format to write: --to, else by the output's name. */
 static int choose_format(const struct options *o, const struct format *fallback,
@@ -27,32 +28,69 @@ static int choose_format(const struct options *o, const struct format *fallback,
     return 0;
 }
 
-/* Replaces the profiles of the set by the merged one. */
-static void keep_only_merged(struct loaded *l)
+/* Replaces the profiles of the set by the merged one, saying what that cannot hold. */
+static void keep_only_merged(struct loaded *l, struct buf *losses)
 {
+    bool times = false;
+
+    for (size_t i = 0; i < l->set->profiles.len; i++)
+        times = times || l->set->profiles.data[i]->time_ns;
+    if (times)
+        buf_add_str(losses,
+                    "the times of samples: those of equal stacks and labels were added up\n");
     profile_set_truncate(l->set, 0);
     if (vec_push(&l->budget, &l->set->profiles, l->profile))
         l->profile = NULL;
 }
 
-static int write_set(struct options *o, struct loaded *l, const struct format *f)
+/* What was written, and what a person should know about it. */
+static int finish(const struct options *o, const struct loaded *l, struct bytes content,
+                  bool is_binary, struct bytes losses)
 {
-    CLEANUP(buf_done) struct buf out = {0};
-    CLEANUP(buf_done) struct buf losses = {0};
-    struct error err = {""};
+    struct bytes line;
+    int code = command_write(o, content, is_binary);
 
-    int r = f->encode(l->set, &out, &losses, &err);
-    if (r < 0)
-        return command_fail(r, &err);
-    int code = command_write(o, buf_bytes(&out), f->is_binary);
     if (code != VESTA_EXIT_OK)
         return code;
     for (size_t i = 0; i < l->set->notes.len; i++)
         fprintf(stderr, "note: %s\n", l->set->notes.data[i]);
-    struct bytes rest = buf_bytes(&losses), line;
-    while (bytes_next_line(&rest, &line))
+    while (bytes_next_line(&losses, &line))
         fprintf(stderr, "lost: %.*s\n", (int)line.len, (const char *)line.data);
     return VESTA_EXIT_OK;
+}
+
+static int write_set(struct options *o, struct loaded *l, const struct format *f,
+                     struct buf *losses)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    struct error err = {""};
+
+    int r = f->encode(l->set, &out, losses, &err);
+    return r < 0 ? command_fail(r, &err)
+                 : finish(o, l, buf_bytes(&out), f->is_binary, buf_bytes(losses));
+}
+
+/* DOT is a report and no format of its own, but people ask for it here too. */
+static bool is_dot(const struct options *o)
+{
+    size_t n = o->output ? strlen(o->output) : 0;
+
+    return o->to ? strcmp(o->to, "dot") == 0 : n > 4 && strcmp(o->output + n - 4, ".dot") == 0;
+}
+
+static int write_dot(struct options *o)
+{
+    CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    struct error err = {""};
+
+    int r = load_profile(&l, o, o->args, o->n_args, &err);
+    if (r == 0)
+        r = report_run(REPORT_DOT, l.profile, &o->report, NULL, &out, &err);
+    return r < 0 ? command_fail(r, &err)
+                 : finish(o, &l, buf_bytes(&out), false,
+                          BYTES("everything but the larger functions and calls of one sample type: "
+                                "a picture is not a profile\n"));
 }
 
 /* `vesta convert IN... OUT` is what people type; with -o or --to all arguments are inputs. */
@@ -65,6 +103,7 @@ static void take_output_argument(struct options *o)
 int cmd_convert(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
+    CLEANUP(buf_done) struct buf losses = {0};
     const struct format *f = NULL;
     struct error err = {""};
 
@@ -72,22 +111,28 @@ int cmd_convert(const struct command *self, struct options *o)
         take_output_argument(o);
     if (o->n_args == 0)
         return command_usage(self, "convert needs a profile");
+    if (is_dot(o))
+        return write_dot(o);
     int r = choose_format(o, NULL, &f, &err);
     if (r < 0)
         return command_fail(r, &err);
+    l.to_addresses = load_holds_addresses(f);
     if (f->holds_many && o->n_args == 1) {
         r = load_set(&l, o, o->args, o->n_args, &err);
+        if (r == 0)
+            r = load_names(&l, o, &err);
     } else {
         r = load_profile(&l, o, o->args, o->n_args, &err);
         if (r == 0)
-            keep_only_merged(&l);
+            keep_only_merged(&l, &losses);
     }
-    return r < 0 ? command_fail(r, &err) : write_set(o, &l, f);
+    return r < 0 ? command_fail(r, &err) : write_set(o, &l, f, &losses);
 }
 
 int cmd_merge(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {.always_merge = true};
+    CLEANUP(buf_done) struct buf losses = {0};
     const struct format *f = NULL;
     struct error err = {""};
 
@@ -98,6 +143,6 @@ int cmd_merge(const struct command *self, struct options *o)
         r = load_profile(&l, o, o->args, o->n_args, &err);
     if (r < 0)
         return command_fail(r, &err);
-    keep_only_merged(&l);
-    return write_set(o, &l, f);
+    keep_only_merged(&l, &losses);
+    return write_set(o, &l, f, &losses);
 }

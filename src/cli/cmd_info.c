@@ -9,11 +9,12 @@
 #include "cli/load.h"
 #include "formats/formats.h"
 #include "formats/otlp_check.h"
+#include "profile/measure.h"
 #include "wire/json.h"
 
 /* What a file holds, counted over all its profiles. */
 struct summary {
-    size_t samples, max_depth, max_frames;
+    size_t samples, stacks, max_depth, max_frames;
     uint32_t n_types;
     struct value_type types[PROFILE_TYPES_MAX];
     uint64_t totals[PROFILE_TYPES_MAX];
@@ -66,8 +67,10 @@ static void add_depths(struct summary *s, const struct profile_set *set)
     const struct dict *d = set->dict;
     size_t n = dict_n_nodes(d);
     VEC(uint32_t) depth = {0}, frames = {0};
+    VEC(uint8_t) seen = {0};
 
-    if (vec_resize(set->budget, &depth, n) && vec_resize(set->budget, &frames, n)) {
+    if (vec_resize(set->budget, &depth, n) && vec_resize(set->budget, &frames, n) &&
+        vec_resize(set->budget, &seen, n)) {
         for (size_t i = 1; i < n; i++) {
             uint32_t lines = d->locations.data[d->node_location.data[i]].n_lines;
             depth.data[i] = depth.data[d->node_parent.data[i]] + 1;
@@ -76,6 +79,8 @@ static void add_depths(struct summary *s, const struct profile_set *set)
         for (size_t i = 0; i < set->profiles.len; i++) {
             const struct profile *p = set->profiles.data[i];
             for (size_t k = 0; k < p->n_samples; k++) {
+                s->stacks += !seen.data[p->node[k]];
+                seen.data[p->node[k]] = 1;
                 if (depth.data[p->node[k]] > s->max_depth)
                     s->max_depth = depth.data[p->node[k]];
                 if (frames.data[p->node[k]] > s->max_frames)
@@ -85,6 +90,7 @@ static void add_depths(struct summary *s, const struct profile_set *set)
     }
     vec_done(set->budget, &depth);
     vec_done(set->budget, &frames);
+    vec_done(set->budget, &seen);
 }
 
 static void summarize(struct summary *s, const struct profile_set *set)
@@ -236,6 +242,7 @@ static void write_json(const struct loaded *l, const struct summary *s, struct b
     put_count(&w, "mappings", d->mappings.len - 1);
     put_count(&w, "strings", d->strings.len);
     put_count(&w, "nodes", dict_n_nodes(d) - 1);
+    put_count(&w, "stacks", s->stacks);
     put_count(&w, "max_depth", s->max_depth);
     put_count(&w, "max_frames", s->max_frames);
     put_i64(&w, "time_unix_ns", s->time_unix_ns);
@@ -280,26 +287,84 @@ static void add_time(struct buf *out, int64_t unix_ns)
         buf_addf(out, "Taken:        %s\n", text);
 }
 
+/* "3 stacks", "1 stack". */
+static void add_number(struct buf *out, size_t n, const char *what)
+{
+    buf_addf(out, "%zu %s%s", n, what, n == 1 ? "" : "s");
+}
+
+/* The total as the file has it, and as people read it where that is another text. */
+static void add_types_text(const struct loaded *l, const struct summary *s, struct buf *out)
+{
+    const struct dict *d = l->set->dict;
+    const struct profile *first = l->set->profiles.len ? l->set->profiles.data[0] : NULL;
+
+    for (uint32_t t = 0; t < s->n_types; t++) {
+        const char *unit = dict_cstr(d, s->types[t].unit);
+        char exact[32], text[MEASURE_TEXT_MAX];
+        snprintf(exact, sizeof(exact), "%lld", (long long)s->totals[t]);
+        measure_label((int64_t)s->totals[t], unit, "auto", text);
+        buf_addf(out, "%s%s/%s, total %s", t == 0 ? "Sample types: " : "              ",
+                 dict_cstr(d, s->types[t].type), unit, exact);
+        if (strcmp(text, exact) != 0)
+            buf_addf(out, " (%s)", text);
+        if (s->n_types > 1 && first && first->n_types > 0 &&
+            first->types[profile_default_index(first)].type == s->types[t].type)
+            buf_add_str(out, ", shown by default");
+        buf_add_byte(out, '\n');
+    }
+}
+
+static void add_period(const struct profile *p, struct buf *out)
+{
+    char text[MEASURE_TEXT_MAX];
+
+    if (!p->period || !p->period_type.type)
+        return;
+    measure_label(p->period, dict_cstr(p->dict, p->period_type.unit), "auto", text);
+    buf_addf(out, "Period:       %s of %s\n", text, dict_cstr(p->dict, p->period_type.type));
+}
+
+static void add_comments(const struct profile_set *set, struct buf *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        for (size_t c = 0; c < p->comments.len; c++)
+            buf_addf(out, "%s%s\n", n++ == 0 ? "Comments:     " : "              ",
+                     dict_cstr(set->dict, p->comments.data[c]));
+    }
+}
+
 static void write_text(const struct loaded *l, const struct summary *s, struct buf *out)
 {
     const struct dict *d = l->set->dict;
 
     buf_addf(out, "Format:       %s (%s)\n", l->format->title, l->format->name);
     buf_addf(out, "Profiles:     %zu\n", l->set->profiles.len);
-    buf_addf(out, "Samples:      %zu in %zu stacks, at most %zu frames deep\n", s->samples,
-             dict_n_nodes(d) - 1, s->max_frames);
-    for (uint32_t t = 0; t < s->n_types; t++)
-        buf_addf(out, "%s%s/%s, total %lld\n", t == 0 ? "Sample types: " : "              ",
-                 dict_cstr(d, s->types[t].type), dict_cstr(d, s->types[t].unit),
-                 (long long)s->totals[t]);
+    buf_addf(out, "Samples:      %zu in ", s->samples);
+    add_number(out, s->stacks, "stack");
+    buf_add_str(out, ", at most ");
+    add_number(out, s->max_frames, "frame");
+    buf_add_str(out, " deep\n");
+    add_types_text(l, s, out);
+    if (l->set->profiles.len == 1)
+        add_period(l->set->profiles.data[0], out);
     add_time(out, s->time_unix_ns);
     if (s->duration_ns)
         buf_addf(out, "Duration:     %.3f s\n", (double)s->duration_ns / 1e9);
-    buf_addf(out, "Names:        %zu functions, %zu locations, %zu mappings\n",
-             d->functions.len - 1, d->locations.len - 1, d->mappings.len - 1);
+    buf_add_str(out, "Names:        ");
+    add_number(out, d->functions.len - 1, "function");
+    buf_add_str(out, ", ");
+    add_number(out, d->locations.len - 1, "location");
+    buf_add_str(out, ", ");
+    add_number(out, d->mappings.len - 1, "mapping");
+    buf_add_byte(out, '\n');
     for (size_t i = 0; i < s->label_keys.len; i++)
         buf_addf(out, "%s%s%s", i == 0 ? "Labels:       " : ", ",
                  dict_cstr(d, s->label_keys.data[i]), i + 1 == s->label_keys.len ? "\n" : "");
+    add_comments(l->set, out);
     for (size_t i = 0; i < l->set->notes.len; i++)
         buf_addf(out, "%s%s\n", i == 0 ? "Notes:        " : "              ",
                  l->set->notes.data[i]);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "cli/fetch.h"
+#include "formats/formats.h"
 #include "net/url.h"
 #include "profile/diff.h"
 #include "profile/merge.h"
@@ -86,10 +87,18 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
     return r;
 }
 
+bool load_holds_addresses(const struct format *f)
+{
+    return f == &format_pprof || f == &format_otlp || f == &format_otlp_json;
+}
+
 /* Gives addresses names where the binaries are at hand, and mangled names readable ones. */
-static int symbolize_set(struct loaded *l, const struct options *o, struct error *err)
+int load_names(struct loaded *l, const struct options *o, struct error *err)
 {
     char cache[PATH_MAX];
+
+    if (l->to_addresses && !o->symbolize && load_holds_addresses(l->format))
+        return 0;
     struct symbolizer_options s = {.binary = l->program,
                                    .search_path = o->binary_path,
                                    .cache_dir = symbolizer_default_cache(cache, sizeof(cache)),
@@ -158,7 +167,7 @@ int load_parts(struct loaded *l, const struct options *o, const char *const *sou
     if (r == 0)
         r = read_base(l, o, bases, err);
     if (r == 0)
-        r = symbolize_set(l, o, err);
+        r = load_names(l, o, err);
     if (r == 0)
         r = merge_range(l, 0, n_main, &l->profile, err);
     if (r == 0 && bases->n)

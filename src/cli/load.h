@@ -11,6 +11,7 @@
  */
 struct loaded {
     bool always_merge; /* set before loading: join equal rows even of a single profile */
+    bool to_addresses; /* set before loading: what comes out holds addresses for a later look-up */
     struct budget budget;
     struct profile_set *set;     /* everything as it was read */
     const struct format *format; /* of the first source */
@@ -23,7 +24,11 @@ struct loaded {
 int load_set(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
              struct error *err);
 
-/* The same, then sources and bases merged, each for itself. */
+/* Names for what load_set() read, as -symbolize says. When it does not, a profile that goes from a
+ * format that holds addresses to another such one stays as it is. */
+int load_names(struct loaded *l, const struct options *o, struct error *err);
+
+/* Both, then sources and bases merged, each for itself. */
 int load_parts(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
                struct error *err);
 
@@ -32,6 +37,9 @@ int load_profile(struct loaded *l, const struct options *o, const char *const *s
                  struct error *err);
 
 void load_done(struct loaded *l);
+
+/* pprof and OTLP: they hold addresses and build ids, so that names can be looked up at any time. */
+bool load_holds_addresses(const struct format *f);
 
 /* True when this argument can be read: a file that exists, "-", or a URL. */
 bool load_is_source(const char *argument);

@@ -195,6 +195,7 @@ static int help_formats(void)
                f->encode ? "yes" : "-", f->title, f->extension ? "  " : "",
                f->extension ? f->extension : "");
     }
+    puts("dot             -    yes    call graph for Graphviz  .dot");
     return VESTA_EXIT_OK;
 }
 

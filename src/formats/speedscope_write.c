@@ -10,6 +10,8 @@
 #include "formats/speedscope.h"
 #include "wire/json.h"
 
+typedef VEC(bool) flags;
+
 struct scope_writer {
     const struct profile_set *set;
     const struct dict *dict;
@@ -23,7 +25,7 @@ struct scope_writer {
     VEC(uint32_t) path;
 
     bool lost_addresses, lost_lines, lost_labels, lost_links, lost_times, lost_units,
-        lost_negatives, lost_metadata;
+        lost_negatives, lost_metadata, lost_unity;
 };
 
 static void writer_done(struct scope_writer *w)
@@ -69,14 +71,40 @@ static void add_frame(struct scope_writer *w, const struct location *l, const st
     vec_push(w->budget, &w->frame_ids, id);
 }
 
+/* Which locations are in stacks of samples: a dictionary also has those that better names replaced.
+ */
+static bool mark_used(const struct scope_writer *w, flags *locations)
+{
+    const struct dict *d = w->dict;
+    flags nodes = {0};
+    bool ok = vec_resize(w->budget, &nodes, dict_n_nodes(d)) &&
+              vec_resize(w->budget, locations, d->locations.len);
+
+    for (size_t i = 0; ok && i < w->set->profiles.len; i++) {
+        const struct profile *p = w->set->profiles.data[i];
+        for (size_t k = 0; k < p->n_samples; k++)
+            nodes.data[p->node[k]] = true;
+    }
+    for (size_t i = ok ? nodes.len : 0; i-- > 1;) { /* children before their parents */
+        if (nodes.data[i]) {
+            nodes.data[d->node_parent.data[i]] = true;
+            locations->data[d->node_location.data[i]] = true;
+        }
+    }
+    vec_done(w->budget, &nodes);
+    return ok;
+}
+
 static void add_frames(struct scope_writer *w)
 {
     const struct dict *d = w->dict;
+    flags used = {0};
+    bool ok = mark_used(w, &used);
 
-    for (size_t i = 0; i < d->locations.len && !budget_failed(w->budget); i++) {
+    for (size_t i = 0; ok && i < d->locations.len && !budget_failed(w->budget); i++) {
         const struct location *l = &d->locations.data[i];
         vec_push(w->budget, &w->first_frame, (uint32_t)w->frame_ids.len);
-        if (i == 0)
+        if (!used.data[i])
             continue;
         for (uint32_t n = l->n_lines; n > 0; n--)
             add_frame(w, l, &d->lines.data[l->first_line + n - 1]);
@@ -84,6 +112,7 @@ static void add_frames(struct scope_writer *w)
             add_frame(w, l, NULL);
     }
     vec_push(w->budget, &w->first_frame, (uint32_t)w->frame_ids.len);
+    vec_done(w->budget, &used);
 }
 
 static void write_frames(struct scope_writer *w)
@@ -262,6 +291,7 @@ static void write_profile(struct scope_writer *w, const struct profile *p, uint3
         collect_timed(w, p, type, &rows);
     else
         collect_summed(w, p, type, &rows);
+    w->lost_unity = w->lost_unity || p->n_types > 1;
     json_begin_object(&w->json);
     json_key(&w->json, "type");
     json_cstring(&w->json, "sampled");
@@ -287,6 +317,7 @@ static void note_losses(const struct scope_writer *w, struct buf *losses)
         {w->lost_units, "units that the format does not know"},
         {w->lost_negatives, "samples with negative values"},
         {w->lost_metadata, "time, period and comments of the profile"},
+        {w->lost_unity, "that sample types are of the same samples (each is a profile)"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -156,7 +158,6 @@ def on_a_terminal(*args, env=None):
     """What vesta prints when its output is a terminal."""
     import conftest
     import pty
-    import subprocess
     master, slave = pty.openpty()
     full = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})}
     process = subprocess.Popen([str(conftest.BUILD / "vesta"), *map(str, args)], stdin=slave,
@@ -242,6 +243,63 @@ def test_convert_says_what_is_lost(vesta, tmp_path):
     assert json.loads((tmp_path / "b.speedscope.json").read_text())["profiles"]
     result = vesta("convert", source, "--to=collapsed", check=0)
     assert sorted(result.out.splitlines()) == sorted(STACKS.splitlines())
+
+
+def test_times_that_are_added_up_are_said_to_be_lost(vesta, tmp_path):
+    source = tmp_path / "p.cpuprofile"
+    source.write_text(json.dumps({
+        "nodes": [{"id": 1, "callFrame": {"functionName": "f", "scriptId": "0", "url": "",
+                                          "lineNumber": 0, "columnNumber": 0}}],
+        "startTime": 1, "endTime": 100, "samples": [1, 1], "timeDeltas": [10, 20]}))
+    result = vesta("convert", source, tmp_path / "p.pb.gz", check=0)
+    assert b"lost: the times of samples" in result.err
+
+
+def test_a_call_graph_is_a_format_to_convert_to(vesta, tmp_path, profile):
+    out = tmp_path / "p.dot"
+    result = vesta("convert", profile, out, check=0)
+    assert out.read_text() == vesta("dot", profile, check=0).text
+    assert b"lost: everything but" in result.err
+    assert vesta("convert", profile, "--to=dot", check=0).text == out.read_text()
+    assert "dot " in vesta("help", "formats", check=0).text
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed to build a program")
+def test_what_is_converted_has_names_unless_the_format_holds_addresses(vesta, tmp_path):
+    (tmp_path / "w.c").write_text("int spin(int n) { return n * n; } int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-no-pie", "w.c", "-o", "w"], cwd=tmp_path, check=True)
+    symbols = subprocess.run(["nm", "w"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    address = next(int(l.split()[0], 16) for l in symbols.stdout.splitlines() if l.endswith(" spin"))
+    legacy = tmp_path / "heap.txt"
+    legacy.write_text(
+        "heap profile: 1: 8 [1: 8] @ heapprofile\n"
+        f"1: 8 [1: 8] @ {address + 4:#x}\n\nMAPPED_LIBRARIES:\n"
+        f"{address & ~0xfff:08x}-{(address & ~0xfff) + 0x1000:08x} r-xp 00001000 00:00 0 {tmp_path}/w\n"
+    )
+    for name in ("p.speedscope.json", "p.collapsed", "p.otlp", "p.pb.gz"):
+        vesta("convert", legacy, tmp_path / name, check=0)
+        assert "spin" in vesta("top", "-symbolize=none", tmp_path / name, check=0).text, name
+    vesta("convert", "-symbolize=none", legacy, tmp_path / "bare.pb.gz", check=0)
+    vesta("convert", tmp_path / "bare.pb.gz", tmp_path / "bare.otlp", check=0)
+    assert "spin" not in vesta("top", "-symbolize=none", tmp_path / "bare.otlp", check=0).text
+    vesta("convert", tmp_path / "bare.pb.gz", tmp_path / "p2.collapsed", check=0)
+    assert "spin" in (tmp_path / "p2.collapsed").read_text()
+
+
+def test_info_counts_stacks_and_reads_well(vesta, tmp_path, profile):
+    text = vesta("info", profile, check=0).text
+    assert "Samples:      4 in 4 stacks, at most 4 frames deep" in text
+    assert vesta("info", "--json", profile, check=0).json["stacks"] == 4
+    one = tmp_path / "one.collapsed"
+    one.write_text("main 1\n")
+    assert "1 in 1 stack, at most 1 frame deep" in vesta("info", one, check=0).text
+
+
+def test_info_of_the_example_has_values_that_people_read(vesta):
+    import conftest
+    text = vesta("info", conftest.ROOT / "examples" / "shop.pb.gz", check=0).text
+    assert "cpu/nanoseconds, total 2320000000 (2.32s), shown by default" in text
+    assert "Period:       10ms of cpu" in text
 
 
 def test_binary_output_is_not_put_on_a_terminal(vesta, profile):

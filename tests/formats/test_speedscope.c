@@ -172,6 +172,7 @@ static void build(struct profile_set *set)
     uint32_t named = dict_location(d, (struct location){.address = 0x10, .mapping = m}, inlined, 2);
     uint32_t unnamed = dict_location(d, (struct location){.address = 0x20, .mapping = m}, NULL, 0);
     uint32_t unknown = dict_location(d, (struct location){.address = 0}, NULL, 0);
+    (void)dict_location(d, (struct location){.address = 0x30, .mapping = m}, NULL, 0); /* unused */
     uint32_t outer = dict_node(d, 0, named), inner = dict_node(d, outer, unnamed);
 
     profile_add_ctype(p, "samples", "count");
@@ -209,7 +210,8 @@ static void writes_one_profile_per_sample_type(struct test *t)
         "\"samples\":[[3]],\"weights\":[4],\"startValue\":0,\"endValue\":4}]}");
     CHECK_STR(t, buf_cstr(&lost),
               "addresses and mappings of frames that have names\n"
-              "line numbers within functions\nunits that the format does not know\n");
+              "line numbers within functions\nunits that the format does not know\n"
+              "that sample types are of the same samples (each is a profile)\n");
     buf_done(&out);
     buf_done(&lost);
     profile_set_free(set);
