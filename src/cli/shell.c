@@ -146,9 +146,7 @@ static int parse_words(struct shell *s, int verb, char **words, size_t n, struct
             q->file = w[1] ? w + 1 : i + 1 < n ? words[++i] : NULL;
             if (!q->file)
                 return error_set(err, -EINVAL, "\">\" needs a file name");
-        } else if (set_order(&q->options, w)) {
-            continue;
-        } else if (options_parse_count(w, &q->options.nodecount)) {
+        } else if (set_order(&q->options, w) || options_parse_count(w, &q->options.nodecount)) {
             continue;
         } else if (w[0] == '-' && w[1]) {
             ignore = alternative(s, ignore, w + 1);

@@ -91,10 +91,11 @@ static void start_thread(struct reader *r, struct bytes text)
 
 static int read_line(struct reader *r, struct bytes line, struct error *err)
 {
+    static const char marks[] = {' ', '+', '!', ':', '|'};
     size_t column = 0, end;
     int64_t count;
 
-    while (column < line.len && memchr(" +!:|", line.data[column], 5))
+    while (column < line.len && memchr(marks, line.data[column], sizeof(marks)))
         column++;
     for (end = column; end < line.len && line.data[end] >= '0' && line.data[end] <= '9'; end++)
         continue;

@@ -326,7 +326,7 @@ static int follow(struct url *u, const struct http1_response *response, char *te
     return 0;
 }
 
-int http_get(const char *text, const struct http_get_options *o, struct budget *b,
+int http_get(const char *url, const struct http_get_options *o, struct budget *b,
              struct http_body *ret, struct error *err)
 {
     struct url u;
@@ -334,17 +334,17 @@ int http_get(const char *text, const struct http_get_options *o, struct budget *
     struct http_body body = {0};
     struct sink sink = {b, &body};
 
-    int r = url_parse(text, &u, err);
+    int r = url_parse(url, &u, err);
     if (r < 0)
         return r;
-    snprintf(where, sizeof(where), "%s", text);
+    snprintf(where, sizeof(where), "%s", url);
     for (int hops = 0;; hops++) {
         struct http1_response response = {0};
         vec_clear(&body.data);
         r = fetch_once(&u, o, &response, &sink, err);
         if (r == 0 && response.status >= 300 && response.status < 400 && response.location[0]) {
             r = hops == REDIRECTS_MAX
-                    ? error_set(err, -ELOOP, "%s redirects more than %d times", text, REDIRECTS_MAX)
+                    ? error_set(err, -ELOOP, "%s redirects more than %d times", url, REDIRECTS_MAX)
                     : follow(&u, &response, where, sizeof(where), err);
             if (r == 0)
                 continue;

@@ -180,6 +180,27 @@ static bool is_small(struct input *in, enum codec codec)
     return in->ended && gzip_size_hint(in->rest) <= SMALL_BYTES;
 }
 
+/* What the content below a layer is compressed with. Consumes nothing. */
+static int detect_inner(const struct input *in, enum codec codec, enum codec *ret,
+                        struct error *err)
+{
+    CLEANUP(unpack_stream_freep) struct unpack_stream *s = unpack_stream_new(codec);
+    struct bytes probe = in->rest;
+    uint8_t head[4];
+    size_t n = 0;
+
+    while (n < sizeof(head)) {
+        ssize_t got = unpack_stream_read(s, &probe, in->ended, head + n, sizeof(head) - n, err);
+        if (got < 0)
+            return (int)got;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    *ret = codec_detect((struct bytes){head, n});
+    return 0;
+}
+
 /* Looks for compression. A second layer below the first is rare: the outer one is then unpacked
  * whole, and the innermost is the one that streams. */
 static int start(struct input *in, struct error *err)
@@ -200,25 +221,14 @@ static int start(struct input *in, struct error *err)
                 return r;
             continue;
         }
-        uint8_t head[4];
-        struct bytes probe = in->rest;
-        CLEANUP(unpack_stream_freep) struct unpack_stream *s = unpack_stream_new(codec);
-        size_t n = 0;
-        while (n < sizeof(head)) {
-            ssize_t got = unpack_stream_read(s, &probe, in->ended, head + n, sizeof(head) - n, err);
-            if (got < 0)
-                return (int)got;
-            if (got == 0)
-                break;
-            n += (size_t)got;
-        }
-        if (codec_detect((struct bytes){head, n}) == CODEC_NONE) {
+        enum codec inner = CODEC_NONE;
+        if ((r = detect_inner(in, codec, &inner, err)) < 0)
+            return r;
+        if (inner == CODEC_NONE) {
             in->stream = unpack_stream_new(codec);
             break;
         }
-        if ((r = raw_read_all(in, err)) < 0)
-            return r;
-        if ((r = unpack_layer(in, codec, err)) < 0)
+        if ((r = raw_read_all(in, err)) < 0 || (r = unpack_layer(in, codec, err)) < 0)
             return r;
     }
     in->started = true;
