@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "cli/report_internal.h"
 #include "profile/path.h"
 #include "symbols/address.h"
@@ -80,16 +81,7 @@ static bool gather_spots(struct disassembly *d, uint32_t mapping)
 /* The first spot at or after an address. */
 static size_t spot_from(const struct disassembly *d, uint64_t va)
 {
-    size_t low = 0, high = d->spots.len;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->spots.data[middle].va < va)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return BISECT(d->spots.len, i, d->spots.data[i].va < va);
 }
 
 /* Keeps a function that has samples. */

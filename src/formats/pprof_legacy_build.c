@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "base/hash.h"
 #include "formats/pprof_legacy_internal.h"
 
@@ -285,16 +286,7 @@ static int compare_starts(const void *a, const void *b, void *maps)
 /* The mapping with the smallest start above an address is by_start[this]; n when there is none. */
 static size_t first_above(const struct map_order *o, uint64_t address)
 {
-    size_t low = 0, high = o->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (o->maps[o->by_start[middle]].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return BISECT(o->n, i, o->maps[o->by_start[i]].start <= address);
 }
 
 static bool contains(const struct mapping *m, uint64_t address)

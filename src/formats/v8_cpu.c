@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
+
 void v8_cpu_init(struct v8_cpu *c, struct dict *d)
 {
     *c = (struct v8_cpu){0};
@@ -207,16 +209,8 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 static uint32_t stack_of_tick(const struct v8_tree *t, const struct v8_node *n, int64_t tick)
 {
     const struct v8_tick *ticks = t->ticks.data + n->first_tick;
-    size_t low = 0, high = n->n_ticks - 1;
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (tick < ticks[middle].until)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return ticks[low].stack;
+    return ticks[BISECT(n->n_ticks - 1, i, ticks[i].until <= tick)].stack;
 }
 
 /*

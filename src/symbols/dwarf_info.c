@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/bisect.h"
+
 /* Scopes inside each other (namespaces, classes, functions, blocks, inlined calls). */
 #define DEPTH_MAX     256
 /* Steps per byte of debug info before a tree counts as hostile; real ones need 1 to 20. */
@@ -197,16 +199,7 @@ struct walk {
 
 static size_t first_at_or_after(const struct walk *w, uint64_t va)
 {
-    size_t lo = 0, hi = w->n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (w->lookups[mid].va < va)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return BISECT(w->n, i, w->lookups[i].va < va);
 }
 
 static void spend(struct walk *w, uint64_t steps)

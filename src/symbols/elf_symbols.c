@@ -3,6 +3,8 @@
 #include <elf.h>
 #include <errno.h>
 
+#include "base/bisect.h"
+
 /* Functions may hold others (a local label inside an assembler function): how far back to look. */
 #define NESTING_MAX    64
 #define TABLES_MAX     8
@@ -181,16 +183,9 @@ void symbol_table_done(struct symbol_table *t)
 
 const struct symbol *symbol_table_find(const struct symbol_table *t, uint64_t va)
 {
-    size_t lo = 0, hi = t->symbols.len;
+    size_t after = BISECT(t->symbols.len, i, t->symbols.data[i].start <= va);
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (t->symbols.data[mid].start <= va)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (size_t i = lo, steps = 0; i > 0 && steps < NESTING_MAX; i--, steps++) {
+    for (size_t i = after, steps = 0; i > 0 && steps < NESTING_MAX; i--, steps++) {
         if (va < t->symbols.data[i - 1].end)
             return &t->symbols.data[i - 1];
     }

@@ -3,6 +3,8 @@
 #include <endian.h>
 #include <errno.h>
 
+#include "base/bisect.h"
+
 #define INLINE_DEPTH_MAX 200
 /* Rows of one function's table of lines; a function of a megabyte has some ten thousand. */
 #define VALUE_STEPS_MAX  (1 << 18)
@@ -290,18 +292,10 @@ static struct code_frame *frame_at(const struct pclntab *t, const struct record 
 
 static bool find_function(const struct pclntab *t, uint64_t pc, struct record *ret)
 {
-    uint64_t lo = 0, hi = t->n_functions;
-
-    if (hi == 0 || pc < function_pc(t, 0) || pc >= function_pc(t, hi))
+    if (t->n_functions == 0 || pc < function_pc(t, 0) || pc >= function_pc(t, t->n_functions))
         return false;
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (function_pc(t, mid) <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo > 0 && read_record(t, lo - 1, ret);
+    size_t after = BISECT(t->n_functions, i, function_pc(t, i) <= pc);
+    return after > 0 && read_record(t, after - 1, ret);
 }
 
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena)

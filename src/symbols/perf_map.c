@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/bisect.h"
 #include "base/cleanup.h"
 
 /* How many replaced functions that start before an address are looked at. */
@@ -113,17 +114,10 @@ void perf_map_done(struct perf_map *m)
 
 const char *perf_map_find(const struct perf_map *m, uint64_t address)
 {
-    size_t lo = 0, hi = m->entries.len;
+    size_t after = BISECT(m->entries.len, i, m->entries.data[i].start <= address);
     const struct perf_map_entry *best = NULL;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (m->entries.data[mid].start <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (size_t i = lo, steps = 0; i > 0 && steps < OVERLAPS_MAX; i--, steps++) {
+    for (size_t i = after, steps = 0; i > 0 && steps < OVERLAPS_MAX; i--, steps++) {
         const struct perf_map_entry *e = &m->entries.data[i - 1];
         if (address < e->end && (!best || e->line > best->line))
             best = e;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/hash.h"
 #include "base/idset.h"
 #include "base/vec.h"
@@ -215,18 +216,11 @@ void symbol_cache_close(struct symbol_cache *c)
 
 bool symbol_cache_get(const struct symbol_cache *c, uint64_t va, struct code_frame **ret)
 {
-    size_t lo = 0, hi = c->known.len;
+    size_t at = BISECT(c->known.len, i, c->known.data[i].va < va);
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->known.data[mid].va < va)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo == c->known.len || c->known.data[lo].va != va)
+    if (at == c->known.len || c->known.data[at].va != va)
         return false;
-    *ret = c->known.data[lo].innermost;
+    *ret = c->known.data[at].innermost;
     return true;
 }
 
