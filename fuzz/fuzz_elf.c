@@ -7,21 +7,12 @@
  * Links: symbols.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz.h"
 #include "symbols/address.h"
 #include "symbols/elf_symbols.h"
 #include "symbols/go_module.h"
 #include "symbols/minidebuginfo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static size_t read_symbols(struct elf_file *f)
 {

@@ -6,19 +6,10 @@
  * back keeps every total.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "formats/format.h"
+#include "fuzz.h"
 #include "profile/merge.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static void check_profile(const struct profile *p)
 {

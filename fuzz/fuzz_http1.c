@@ -1,13 +1,10 @@
 /* An HTTP/1.1 answer, fed whole and byte by byte: both must see the same. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "fuzz.h"
 #include "net/http1.h"
 #include "net/url.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static bool keep(void *arg, struct bytes body)
 {
@@ -27,11 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     bool same = true;
     for (size_t i = 0; i < len && same; i++)
         same = http1_response_feed(&bytewise, (struct bytes){data + i, 1}, keep, &b);
-    if (ok != same || whole.failure != bytewise.failure || whole.done != bytewise.done ||
-        whole.status != bytewise.status || !bytes_equal(buf_bytes(&a), buf_bytes(&b)))
-        abort();
-    if (http1_response_end(&whole) && !whole.done)
-        abort();
+    REQUIRE(ok == same && whole.failure == bytewise.failure && whole.done == bytewise.done);
+    REQUIRE(whole.status == bytewise.status && bytes_equal(buf_bytes(&a), buf_bytes(&b)));
+    REQUIRE(!http1_response_end(&whole) || whole.done);
     /* The same bytes as a URL. */
     buf_clear(&a);
     buf_add_bytes(&a, bytes_head((struct bytes){data, len}, 4096));

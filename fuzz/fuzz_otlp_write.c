@@ -2,20 +2,11 @@
  * Writing OTLP: whatever any format was read into becomes a message that keeps the rules of the
  * signal, and reading that and writing it again, also by way of JSON, yields the same bytes.
  */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/formats.h"
 #include "formats/otlp_check.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
+#include "fuzz.h"
 
 /* Reads `from` and writes what it says as OTLP to `to`. */
 static void write_again(const struct format *format, const struct buf *from, struct buf *to)

@@ -5,21 +5,12 @@
  * Links: symbols.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "symbols/demangle.h"
 #include "symbols/kallsyms.h"
 #include "symbols/perf_map.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static void try_perf_map(struct bytes text, struct budget *b)
 {
