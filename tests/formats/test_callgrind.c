@@ -259,9 +259,7 @@ static void reads_units_parts_threads_and_odd_lines(struct test *t)
 
 static void says_what_is_wrong_and_where(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
+    static const struct refusal cases[] = {
         {"fn=main\n1 2\n", "line 2: costs before the \"events:\" line"},
         {"fn=main\ncfn=x\ncalls=1 2\n", "line 3: calls before the \"events:\" line"},
         {"events: Ir\n1 2\n", "line 2: costs before the first \"fn=\" line"},
@@ -286,15 +284,7 @@ static void says_what_is_wrong_and_where(struct test *t)
         {"pid: 1\n", "line 1: the file ends without an \"events:\" line"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        char want[200];
-        decode_text(&d, &format_callgrind, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        snprintf(want, sizeof(want), "test: callgrind at %s", cases[i].why);
-        CHECK_STR(t, d.err.text, want);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, &format_callgrind, "callgrind at ", cases, ARRAY_SIZE(cases));
 
     struct buf many = {0};
     struct decoded d;

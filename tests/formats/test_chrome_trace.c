@@ -320,10 +320,7 @@ static void says_so_when_there_is_nothing_to_show(struct test *t)
 
 static void refuses_what_contradicts_itself_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text;
-        const char *why;
-    } wrong[] = {
+    static const struct refusal wrong[] = {
         {"[1]", "chrome-trace at byte 1: an object was expected and a number was found"},
         {"[{\"ph\":\"X\"}]", "chrome-trace at byte 1: an event of phase X has no \"ts\""},
         {"[{\"ph\":\"X\",\"ts\":1e300}]", "chrome-trace at byte 21: a time is out of range"},
@@ -346,14 +343,8 @@ static void refuses_what_contradicts_itself_and_says_where(struct test *t)
         {"{\"stackFrames\":{\"x\":{}}}",
          "chrome-trace at byte 20: the key of a stack frame is not a number"},
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, wrong[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, strstr(d.err.text, "chrome-trace at"), wrong[i].why);
-        CHECK_INT(t, d.set->profiles.len, 0);
-        decoded_done(t, &d);
-    }
+
+    check_refusals(t, FORMAT, "", wrong, ARRAY_SIZE(wrong));
 }
 
 /* Many ends of one time, none of which fits what is open, must not be searched over and over. */

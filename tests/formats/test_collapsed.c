@@ -106,33 +106,23 @@ static void two_counts_on_every_line_are_before_and_after(struct test *t)
 
 static void refuses_what_is_not_collapsed_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text;
-        const char *why;
-    } cases[] = {
-        {"main", "test: collapsed at line 1: not \"frame;frame count\""},
-        {"main 1\nmain x\n", "test: collapsed at line 2: not \"frame;frame count\""},
-        {" 1\n", "test: collapsed at line 1: not \"frame;frame count\""},
-        {"a 1e\n", "test: collapsed at line 1: not \"frame;frame count\""},
-        {"a .\n", "test: collapsed at line 1: not \"frame;frame count\""},
-        {"a 99999999999999999999\n", "test: collapsed at line 1: the count is too large"},
-        {"a 1e30\n", "test: collapsed at line 1: the count is too large"},
+    static const struct refusal cases[] = {
+        {"main", "collapsed at line 1: not \"frame;frame count\""},
+        {"main 1\nmain x\n", "collapsed at line 2: not \"frame;frame count\""},
+        {" 1\n", "collapsed at line 1: not \"frame;frame count\""},
+        {"a 1e\n", "collapsed at line 1: not \"frame;frame count\""},
+        {"a .\n", "collapsed at line 1: not \"frame;frame count\""},
+        {"a 99999999999999999999\n", "collapsed at line 1: the count is too large"},
+        {"a 1e30\n", "collapsed at line 1: the count is too large"},
         {"a 9000000000000000000\nb 0.5\n",
-         "test: collapsed at line 2: the counts are too large to be kept in millionths"},
+         "collapsed at line 2: the counts are too large to be kept in millionths"},
         {"a 9000000000000000000\nb 5e-1\n",
-         "test: collapsed at line 2: the counts are too large to be kept in millionths"},
+         "collapsed at line 2: the counts are too large to be kept in millionths"},
         {"a 0.5\nb 9000000000000000000\n",
-         "test: collapsed at line 2: the count is too large to be kept in millionths"},
+         "collapsed at line 2: the count is too large to be kept in millionths"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        CHECK_INT(t, d.set->profiles.len, 0);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
     struct decoded d;
     decode_bytes(&d, FORMAT, BYTES("a\0b 1\n"), 1 << 20);
     CHECK_STR(t, d.err.text, "test: collapsed at line 1: a NUL byte; this is not text");

@@ -190,10 +190,7 @@ static void tells_the_calendar_from_a_clock(struct test *t)
 
 static void refuses_what_contradicts_itself_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text;
-        const char *why;
-    } wrong[] = {
+    static const struct refusal wrong[] = {
         {"[]", "cpuprofile at byte 0: an object was expected and an array was found"},
         {"{\"nodes\":[]}", "cpuprofile at byte 12: there are neither \"nodes\" nor a \"head\""},
         {"{\"nodes\":[{\"id\":1},{\"id\":1}]}", "cpuprofile at byte 26: node id 1 is given twice"},
@@ -229,15 +226,7 @@ static void refuses_what_contradicts_itself_and_says_where(struct test *t)
          "comma or the end of the array was expected"},
     };
 
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, wrong[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        const char *why = strstr(d.err.text, "cpuprofile at");
-        CHECK_STR(t, why, wrong[i].why);
-        CHECK_INT(t, d.set->profiles.len, 0);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", wrong, ARRAY_SIZE(wrong));
 }
 
 /* A node that a parent names but that is left out matters only to samples. */

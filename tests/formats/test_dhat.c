@@ -46,24 +46,16 @@ static void other_modes_count_units(struct test *t)
 
 static void refuses_what_contradicts_itself(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        {"{}", "test: dhat: there is no dhatFileVersion"},
-        {"{\"dhatFileVersion\":3}", "test: dhat at byte 20: version 3 of the format is not known"},
+    static const struct refusal cases[] = {
+        {"{}", "dhat: there is no dhatFileVersion"},
+        {"{\"dhatFileVersion\":3}", "dhat at byte 20: version 3 of the format is not known"},
         {"{\"dhatFileVersion\":2,\"pps\":[{\"fs\":[1]}],\"ftbl\":[\"\"]}",
-         "test: dhat: program point 0 has frame 1 of a table of 1"},
+         "dhat: program point 0 has frame 1 of a table of 1"},
         {"{\"dhatFileVersion\":2,\"pps\":[{\"fs\":[4294967296]}]}",
-         "test: dhat at byte 45: a frame index is too large"},
+         "dhat at byte 45: a frame index is too large"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
 }
 
 static void survives_running_out_of_memory_anywhere(struct test *t)

@@ -66,10 +66,7 @@ static void reads_trees_as_deep_as_v8_makes_them(struct test *t)
 
 static void refuses_what_is_no_heap_profile_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text;
-        const char *why;
-    } wrong[] = {
+    static const struct refusal wrong[] = {
         {"{}", "heapprofile at byte 2: there is no \"head\""},
         {"{\"head\":1}", "heapprofile at byte 8: an object was expected and a number was found"},
         {"{\"head\":{\"selfSize\":-5}}",
@@ -81,13 +78,8 @@ static void refuses_what_is_no_heap_profile_and_says_where(struct test *t)
          "heapprofile at byte 38: a number was expected and an array was found"},
         {"{\"head\":{}} x", "heapprofile at byte 12: something follows the end of the document"},
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, wrong[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, strstr(d.err.text, "heapprofile at"), wrong[i].why);
-        decoded_done(t, &d);
-    }
+
+    check_refusals(t, FORMAT, "", wrong, ARRAY_SIZE(wrong));
 }
 
 static void knows_its_files_by_their_content(struct test *t)

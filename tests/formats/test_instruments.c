@@ -47,9 +47,7 @@ static void weights_may_be_bytes_or_counts(struct test *t)
 static void refuses_what_it_cannot_read_and_says_where(struct test *t)
 {
 #define HEAD "Weight\tSelf Weight\tSymbol Names\n"
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
+    static const struct refusal cases[] = {
         {HEAD "x\n", "not a table of weight, self weight and symbol"},
         {HEAD "1 s\t1 s\n", "there is no symbol"},
         {HEAD "1 s\t1 s\t  \n", "there is no symbol"},
@@ -58,15 +56,7 @@ static void refuses_what_it_cannot_read_and_says_where(struct test *t)
         {HEAD "1 s\t99999999999999 h\tf\n", "the self weight is too large"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        char want[128];
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        snprintf(want, sizeof(want), "test: instruments at line 2: %s", cases[i].why);
-        CHECK_STR(t, d.err.text, want);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "instruments at line 2: ", cases, ARRAY_SIZE(cases));
     struct decoded d;
     decode_text(&d, FORMAT, HEAD "1 s\t1 s\tf\n1 s\t1 KB\tg\n");
     CHECK_STR(t, d.err.text,

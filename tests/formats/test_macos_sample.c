@@ -37,23 +37,14 @@ static void what_callees_do_not_have_is_a_functions_own(struct test *t)
 
 static void refuses_what_it_cannot_read_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        {"Analysis of sampling\n", "test: macOS sample at line 1: there is no call graph"},
-        {HEAD "nonsense\n", "test: macOS sample at line 5: not \"count function\""},
-        {HEAD "    5\n", "test: macOS sample at line 5: not \"count function\""},
-        {HEAD "  99999999999999 Thread_1\n",
-         "test: macOS sample at line 5: the count is too large"},
+    static const struct refusal cases[] = {
+        {"Analysis of sampling\n", "macOS sample at line 1: there is no call graph"},
+        {HEAD "nonsense\n", "macOS sample at line 5: not \"count function\""},
+        {HEAD "    5\n", "macOS sample at line 5: not \"count function\""},
+        {HEAD "  99999999999999 Thread_1\n", "macOS sample at line 5: the count is too large"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
 }
 
 static void survives_running_out_of_memory_anywhere(struct test *t)

@@ -51,30 +51,21 @@ static void without_a_peak_the_largest_snapshot_counts(struct test *t)
 
 static void refuses_what_it_cannot_read_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        {HEAD, "test: massif at line 4: there is no snapshot"},
-        {HEAD "nonsense\n", "test: massif at line 5: neither a key nor a snapshot"},
-        {HEAD "heap_tree=peak\nn1: 5 (x)\n", "test: massif at line 6: a heap tree is cut short"},
-        {HEAD "heap_tree=peak\nm1: 5 (x)\n", "test: massif at line 6: not a line of a heap tree"},
-        {HEAD "heap_tree=peak\nnx: 5 (x)\n", "test: massif at line 6: not a line of a heap tree"},
-        {HEAD "heap_tree=peak\nn1: x (x)\n",
-         "test: massif at line 6: a heap tree line has no size"},
-        {HEAD "heap_tree=peak\nn1: 5\n", "test: massif at line 6: a heap tree line has no size"},
+    static const struct refusal cases[] = {
+        {HEAD, "massif at line 4: there is no snapshot"},
+        {HEAD "nonsense\n", "massif at line 5: neither a key nor a snapshot"},
+        {HEAD "heap_tree=peak\nn1: 5 (x)\n", "massif at line 6: a heap tree is cut short"},
+        {HEAD "heap_tree=peak\nm1: 5 (x)\n", "massif at line 6: not a line of a heap tree"},
+        {HEAD "heap_tree=peak\nnx: 5 (x)\n", "massif at line 6: not a line of a heap tree"},
+        {HEAD "heap_tree=peak\nn1: x (x)\n", "massif at line 6: a heap tree line has no size"},
+        {HEAD "heap_tree=peak\nn1: 5\n", "massif at line 6: a heap tree line has no size"},
         {HEAD "heap_tree=peak\nn1: 5 (x)\n  n0: 5 0x1: f (a.c:1)\n",
-         "test: massif at line 7: a heap tree line is too far to the right"},
+         "massif at line 7: a heap tree line is too far to the right"},
         {HEAD "heap_tree=peak\nn18446744073709551615: 5 (x)\n n5: 5 y\n",
-         "test: massif at line 7: too many callers"},
+         "massif at line 7: too many callers"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
 }
 
 static void survives_running_out_of_memory_anywhere(struct test *t)

@@ -36,31 +36,19 @@ static void stacks_end_where_no_caller_follows(struct test *t)
 
 static void refuses_what_it_cannot_read_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        {"@ e\n", "test: pmcstat at line 1: an event without its number of samples"},
-        {"50% [1] f\n", "test: pmcstat at line 1: not \"percent [samples] function\""},
-        {"@ e [1 samples]\n50% [x] f\n",
-         "test: pmcstat at line 2: not \"percent [samples] function\""},
-        {"@ e [1 samples]\n50% ]1[ f\n",
-         "test: pmcstat at line 2: not \"percent [samples] function\""},
-        {"@ e [1 samples]\n50 [1] f\n",
-         "test: pmcstat at line 2: not \"percent [samples] function\""},
-        {"@ e [1 samples]\n50% [1] \n", "test: pmcstat at line 2: a line without a function"},
-        {"@ e [1 samples]\n 50% [1] f\n",
-         "test: pmcstat at line 2: a caller is too far to the right"},
+    static const struct refusal cases[] = {
+        {"@ e\n", "pmcstat at line 1: an event without its number of samples"},
+        {"50% [1] f\n", "pmcstat at line 1: not \"percent [samples] function\""},
+        {"@ e [1 samples]\n50% [x] f\n", "pmcstat at line 2: not \"percent [samples] function\""},
+        {"@ e [1 samples]\n50% ]1[ f\n", "pmcstat at line 2: not \"percent [samples] function\""},
+        {"@ e [1 samples]\n50 [1] f\n", "pmcstat at line 2: not \"percent [samples] function\""},
+        {"@ e [1 samples]\n50% [1] \n", "pmcstat at line 2: a line without a function"},
+        {"@ e [1 samples]\n 50% [1] f\n", "pmcstat at line 2: a caller is too far to the right"},
         {"@ e [1 samples]\n5% [9223372036854775807] f\n 5% [9223372036854775807] g\n 5% [1] h\n",
-         "test: pmcstat at line 4: the callers of a function have too many samples"},
+         "pmcstat at line 4: the callers of a function have too many samples"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
     CLEANUP(buf_done) struct buf many = {0};
     for (int i = 0; i < 65; i++)
         buf_addf(&many, "@ e%d [1 samples]\n", i);

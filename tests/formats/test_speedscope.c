@@ -115,10 +115,7 @@ static void says_when_a_fraction_was_rounded(struct test *t)
 
 static void refuses_what_contradicts_itself_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text;
-        const char *why;
-    } wrong[] = {
+    static const struct refusal wrong[] = {
         {"{}", "byte 2: there are no \"profiles\""},
         {WITH("{}"), "byte 48: a profile has no type"},
         {WITH("{\"type\":\"x\"}"), "byte 59: a profile is neither sampled nor evented"},
@@ -148,14 +145,8 @@ static void refuses_what_contradicts_itself_and_says_where(struct test *t)
         {WITH("{\"events\":[{\"type\":\"O\",\"at\":5}]}"), "byte 59: an event names no frame"},
         {WITH("{\"weights\":[1e999]}"), "byte 65: a number is out of range for a double"},
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, wrong[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        const char *why = strstr(d.err.text, "speedscope at ");
-        CHECK_STR(t, why ? why + strlen("speedscope at ") : NULL, wrong[i].why);
-        decoded_done(t, &d);
-    }
+
+    check_refusals(t, FORMAT, "speedscope at ", wrong, ARRAY_SIZE(wrong));
 }
 
 /* A profile with two types, an inlined frame, a frame without a name, labels and times. */

@@ -29,26 +29,17 @@ static void seconds_of_each_function_are_a_sample(struct test *t)
 
 static void refuses_what_it_cannot_read_and_says_where(struct test *t)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        {"Function Stack,Module\n",
-         "test: VTune CSV at line 1: there is no column \"CPU Time:Self\""},
-        {HEAD "f,x,m\n", "test: VTune CSV at line 2: the time is not a number of seconds"},
-        {HEAD "f\n", "test: VTune CSV at line 2: the time is not a number of seconds"},
-        {HEAD "f,-1,m\n", "test: VTune CSV at line 2: the time is not a number of seconds"},
-        {HEAD "f,nan,m\n", "test: VTune CSV at line 2: the time is not a number of seconds"},
-        {HEAD "f,1e30,m\n", "test: VTune CSV at line 2: the time is not a number of seconds"},
-        {HEAD " f,1,m\n", "test: VTune CSV at line 2: a function is too far to the right"},
+    static const struct refusal cases[] = {
+        {"Function Stack,Module\n", "VTune CSV at line 1: there is no column \"CPU Time:Self\""},
+        {HEAD "f,x,m\n", "VTune CSV at line 2: the time is not a number of seconds"},
+        {HEAD "f\n", "VTune CSV at line 2: the time is not a number of seconds"},
+        {HEAD "f,-1,m\n", "VTune CSV at line 2: the time is not a number of seconds"},
+        {HEAD "f,nan,m\n", "VTune CSV at line 2: the time is not a number of seconds"},
+        {HEAD "f,1e30,m\n", "VTune CSV at line 2: the time is not a number of seconds"},
+        {HEAD " f,1,m\n", "VTune CSV at line 2: a function is too far to the right"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct decoded d;
-        decode_text(&d, FORMAT, cases[i].text);
-        CHECK_INT(t, d.r, -EBADMSG);
-        CHECK_STR(t, d.err.text, cases[i].why);
-        decoded_done(t, &d);
-    }
+    check_refusals(t, FORMAT, "", cases, ARRAY_SIZE(cases));
 }
 
 static void survives_running_out_of_memory_anywhere(struct test *t)

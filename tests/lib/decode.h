@@ -103,6 +103,26 @@ static inline bool has_note(const struct decoded *d, const char *part)
     return false;
 }
 
+/* What a format must refuse and the text it must give, behind "test: " and a prefix. */
+struct refusal {
+    const char *text, *why;
+};
+
+static inline void check_refusals(struct test *t, const struct format *f, const char *prefix,
+                                  const struct refusal *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct decoded d;
+        char want[300];
+        snprintf(want, sizeof(want), "test: %s%s", prefix, cases[i].why);
+        decode_text(&d, f, cases[i].text);
+        CHECK_INT(t, d.r, -EBADMSG);
+        CHECK_STR(t, d.err.text, want);
+        CHECK_INT(t, d.set->profiles.len, 0);
+        decoded_done(t, &d);
+    }
+}
+
 /* Every budget from nothing upwards: each must fail cleanly until one is large enough. */
 static inline void check_budget_sweep(struct test *t, const struct format *f, struct bytes content,
                                       size_t step)
