@@ -1,51 +1,8 @@
 #include <errno.h>
 
 #include "base/buf.h"
-#include "lib/test.h"
+#include "lib/stacks.h"
 #include "profile/graph.h"
-
-struct fixture {
-    struct budget budget;
-    struct profile_set *set;
-    struct profile *p;
-};
-
-static void fixture_init(struct fixture *f)
-{
-    budget_init(&f->budget, BUDGET_DEFAULT_BYTES);
-    f->set = profile_set_new(&f->budget);
-    f->p = profile_set_add(f->set);
-    profile_add_ctype(f->p, "samples", "count");
-}
-
-static void fixture_done(struct fixture *f)
-{
-    profile_set_free(f->set);
-}
-
-/* "main;a+b;c": outermost first; b is inlined into a. */
-static uint32_t stack(struct dict *d, const char *text)
-{
-    char *copy = strdup(text);
-    uint32_t node = 0;
-
-    for (char *save, *one = strtok_r(copy, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-        struct line lines[4];
-        size_t n = 4;
-        for (char *inner, *name = strtok_r(one, "+", &inner); name;
-             name = strtok_r(NULL, "+", &inner))
-            lines[--n] = (struct line){
-                .function = dict_function(d, (struct function){.name = dict_cstring(d, name)})};
-        node = dict_node(d, node, dict_location(d, (struct location){0}, lines + n, 4 - n));
-    }
-    free(copy);
-    return node;
-}
-
-static void add(struct fixture *f, const char *text, int64_t value)
-{
-    profile_add_value(f->p, stack(f->set->dict, text), value);
-}
 
 /* "name flat/cum" of the nodes in order, then "caller>callee weight" of the edges, heaviest first:
  * "~" for residual, "^" for inlined ones. */
