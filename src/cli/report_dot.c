@@ -329,6 +329,19 @@ static bool gather_tags(const struct dot *d, uint32_t node, bool numbers, uint32
     return true;
 }
 
+/* The box of a label and the line to it from a node or another box. */
+static void add_box(const struct dot *d, const char *source, const char *box, const char *label,
+                    int64_t value, bool is_dotted)
+{
+    char weight[MEASURE_TEXT_MAX];
+
+    report_value(d->r, value, weight);
+    buf_addf(d->out, "%s [label = \"%s\" id=\"%s\" fontsize=8 shape=box3d tooltip=\"%s\"]\n", box,
+             label, box, weight);
+    buf_addf(d->out, "%s -> %s [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"%s]\n",
+             source, box, weight, weight, weight, is_dotted ? " style=\"dotted\"" : "");
+}
+
 static bool add_numbers(const struct dot *d, uint32_t node, uint32_t labels, bool by_flat,
                         const char *source)
 {
@@ -349,17 +362,12 @@ static bool add_numbers(const struct dot *d, uint32_t node, uint32_t labels, boo
         int64_t flat = divided(t->flat, t->flat_div), cum = divided(t->cum, t->cum_div);
         bool is_flat = by_flat || flat == cum;
         int64_t w = is_flat ? flat : cum;
-        char weight[MEASURE_TEXT_MAX];
+        char box[48];
         if (w == 0)
             continue;
         any = true;
-        report_value(d->r, w, weight);
-        buf_addf(d->out,
-                 "N%s_%zu [label = \"%s\" id=\"N%s_%zu\" fontsize=8 shape=box3d tooltip=\"%s\"]\n",
-                 source, j, tag_name(dict, &all.data[j]), source, j, weight);
-        buf_addf(d->out,
-                 "%s -> N%s_%zu [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"%s]\n",
-                 source, source, j, weight, weight, weight, is_flat ? "" : " style=\"dotted\"");
+        snprintf(box, sizeof(box), "N%s_%zu", source, j);
+        add_box(d, source, box, tag_name(dict, &all.data[j]), w, !is_flat);
     }
     vec_done(d->g->budget, &all);
     return any;
@@ -381,31 +389,24 @@ static bool add_tags(const struct dot *d, uint32_t node)
     bool by_flat = has_callees(d->g, node), any = false;
     struct tag_order order = {dict, by_flat};
     drawn_tags all = {0};
-    uint32_t id = d->number.data[node];
-    char source[32];
+    char source[16];
 
+    snprintf(source, sizeof(source), "N%u", d->number.data[node]);
     bool ok = gather_tags(d, node, false, 0, &all);
     if (ok && all.len > 1)
         qsort_r(all.data, all.len, sizeof(*all.data), compare_tags, &order);
     for (size_t i = 0; ok && i < all.len && i < TAGS_MAX; i++) {
         const struct graph_tag *t = &all.data[i].tag;
         int64_t w = by_flat ? divided(t->flat, t->flat_div) : divided(t->cum, t->cum_div);
-        char weight[MEASURE_TEXT_MAX];
+        char box[32];
         if (w == 0)
             continue;
         any = true;
-        report_value(d->r, w, weight);
-        buf_addf(d->out,
-                 "N%u_%zu [label = \"%s\" id=\"N%u_%zu\" fontsize=8 shape=box3d tooltip=\"%s\"]\n",
-                 id, i, dict_cstr(dict, t->labels), id, i, weight);
-        buf_addf(d->out,
-                 "N%u -> N%u_%zu [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"]\n",
-                 id, id, i, weight, weight, weight);
-        snprintf(source, sizeof(source), "N%u_%zu", id, i);
-        any |= add_numbers(d, node, t->labels, by_flat, source);
+        snprintf(box, sizeof(box), "%s_%zu", source, i);
+        add_box(d, source, box, dict_cstr(dict, t->labels), w, false);
+        any |= add_numbers(d, node, t->labels, by_flat, box);
     }
     vec_done(d->g->budget, &all);
-    snprintf(source, sizeof(source), "N%u", id);
     any |= add_numbers(d, node, 0, by_flat, source);
     return any;
 }

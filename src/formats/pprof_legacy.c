@@ -93,28 +93,26 @@ struct heap_numbers {
     int64_t count, size, alloc_count, alloc_size;
 };
 
+/* " 3: 768 ", with spaces or without. */
+static bool take_pair(struct bytes *at, int64_t *ret_count, int64_t *ret_size)
+{
+    (void)take_spaces(at);
+    if (!take_i64(at, ret_count) || !take_text(at, ":"))
+        return false;
+    (void)take_spaces(at);
+    if (!take_i64(at, ret_size))
+        return false;
+    (void)take_spaces(at);
+    return true;
+}
+
 static bool take_heap_numbers(struct bytes *s, struct heap_numbers *ret)
 {
     struct bytes at = *s;
     struct heap_numbers n;
 
-    (void)take_spaces(&at);
-    if (!take_i64(&at, &n.count) || !take_text(&at, ":"))
-        return false;
-    (void)take_spaces(&at);
-    if (!take_i64(&at, &n.size))
-        return false;
-    (void)take_spaces(&at);
-    if (!take_text(&at, "["))
-        return false;
-    (void)take_spaces(&at);
-    if (!take_i64(&at, &n.alloc_count) || !take_text(&at, ":"))
-        return false;
-    (void)take_spaces(&at);
-    if (!take_i64(&at, &n.alloc_size))
-        return false;
-    (void)take_spaces(&at);
-    if (!take_text(&at, "]"))
+    if (!take_pair(&at, &n.count, &n.size) || !take_text(&at, "[") ||
+        !take_pair(&at, &n.alloc_count, &n.alloc_size) || !take_text(&at, "]"))
         return false;
     *s = at;
     *ret = n;
