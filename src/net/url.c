@@ -46,7 +46,7 @@ static int parse_host(const char *authority, size_t len, struct url *u, const ch
     if (host_end < end && *host_end == ']')
         host_end++;
     if (host_end == end) {
-        strcpy(u->port, u->is_tls ? "443" : "80");
+        snprintf(u->port, sizeof(u->port), "%s", u->is_tls ? "443" : "80");
         return 0;
     }
     uint64_t port;

@@ -1,8 +1,10 @@
 """Fixtures of the end-to-end tests: the built program, and the corpus of real profiles."""
 
+import collections
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -63,6 +65,33 @@ def facts(corpus):
     """{file: facts} as FACTS.json has them."""
     with open(corpus / "FACTS.json") as f:
         return {name: entry["facts"] for name, entry in json.load(f).items()}
+
+
+@pytest.fixture(scope="session")
+def pprof():
+    """pprof's own binary: `go tool` would add its start-up to each run."""
+    if not shutil.which("go"):
+        pytest.skip("go is not installed, so there is no pprof to compare with")
+    found = subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True)
+    path = found.stdout.strip()
+    if found.returncode != 0 or not os.access(path, os.X_OK):
+        pytest.skip("go has no pprof: " + found.stderr.strip())
+    return path
+
+
+def collapsed(path):
+    """{stack: value} of the default sample type, as `convert` writes it."""
+    text = run_vesta("convert", "-symbolize=none", "--to=collapsed", path, check=0).text
+    stacks = collections.Counter()
+    for line in text.splitlines():
+        stack, value = line.rsplit(" ", 1)
+        stacks[stack] += int(value)
+    return stacks
+
+
+def totals(info):
+    """{sample type: total} of what `info --json` says."""
+    return {kind["type"]: kind["total"] for kind in info["sample_types"]}
 
 
 def corpus_files(prefix, suffixes=None):

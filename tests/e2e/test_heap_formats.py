@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import CORPUS, corpus_files
+from conftest import CORPUS, collapsed, corpus_files, totals
 
 CALLGRIND = corpus_files("callgrind/")
 FIREFOX = corpus_files("firefox/")
@@ -16,21 +16,6 @@ STACKPROF = corpus_files("stackprof/")
 
 def info(vesta, corpus, name):
     return vesta("info", "--json", corpus / name, check=0).json
-
-
-def totals(got):
-    return {t["type"]: t["total"] for t in got["sample_types"]}
-
-
-def collapsed(vesta, path, tmp_path):
-    """{stack: value} of the default sample type."""
-    out = tmp_path / "out.collapsed"
-    vesta("convert", path, "-o", out, check=0)
-    stacks = {}
-    for line in out.read_text().splitlines():
-        stack, value = line.rsplit(" ", 1)
-        stacks[stack] = stacks.get(stack, 0) + int(value)
-    return stacks
 
 
 def expected(corpus, name):
@@ -71,7 +56,7 @@ def test_callgrind_totals_are_those_of_callgrind_annotate(vesta, corpus, facts, 
 
 @pytest.mark.parametrize("name", CALLGRIND)
 def test_callgrind_self_costs_per_function_are_those_of_callgrind_annotate(
-    vesta, corpus, facts, name, tmp_path
+    vesta, corpus, facts, name
 ):
     golden = corpus / "callgrind" / "expected" / (name.split("/")[1] + ".annotate.txt")
     if not golden.exists():
@@ -83,7 +68,7 @@ def test_callgrind_self_costs_per_function_are_those_of_callgrind_annotate(
     event = next(iter(info(vesta, corpus, name)["sample_types"]))
     scale = 10 if event["unit"] == "nanoseconds" else 1
     got = {}
-    for stack, cost in collapsed(vesta, corpus / name, tmp_path).items():
+    for stack, cost in collapsed(corpus / name).items():
         leaf = stack.split(";")[-1]
         got[leaf] = got.get(leaf, 0) + cost
     for function, cost in want.items():
@@ -147,10 +132,10 @@ def test_firefox_files_have_their_samples(vesta, corpus, facts, name):
 
 
 @pytest.mark.parametrize("name", [n for n in FIREFOX if "simple" in n])
-def test_firefox_times_are_those_of_speedscope(vesta, corpus, name, tmp_path):
+def test_firefox_times_are_those_of_speedscope(corpus, name):
     """Speedscope keeps the page's own scripts only, so stacks are compared by their inner part."""
     want = expected(corpus, name)
-    stacks = collapsed(vesta, corpus / name, tmp_path)
+    stacks = collapsed(corpus / name)
     for stack, milliseconds in want["collapsed"]:
         if stack:
             got = sum(v for s, v in stacks.items() if s.endswith(stack))
@@ -160,7 +145,7 @@ def test_firefox_times_are_those_of_speedscope(vesta, corpus, name, tmp_path):
 # ---- stackprof ----
 
 @pytest.mark.parametrize("name", STACKPROF)
-def test_stackprof_totals_and_stacks_are_those_of_speedscope(vesta, corpus, name, tmp_path):
+def test_stackprof_totals_and_stacks_are_those_of_speedscope(vesta, corpus, name):
     got = info(vesta, corpus, name)
     raw = json.loads((corpus / name).read_text())
     want = expected(corpus, name)
@@ -169,7 +154,7 @@ def test_stackprof_totals_and_stacks_are_those_of_speedscope(vesta, corpus, name
     assert got["format"] == "stackprof"
     assert totals(got)["samples"] == raw["samples"]
     assert totals(got)[kind] == want["totalWeight"] * scale
-    stacks = collapsed(vesta, corpus / name, tmp_path)
+    stacks = collapsed(corpus / name)
     for stack, value in want["collapsed"]:
         # Speedscope puts the collector's frames on top of the stack before.
         if "garbage" not in stack:

@@ -3,7 +3,6 @@
 import gzip
 import re
 import resource
-import shutil
 import subprocess
 
 import pytest
@@ -148,16 +147,6 @@ def raw_profile(pprof, path):
         had = samples.get(key, [0] * len(values))
         samples[key] = [a + b for a, b in zip(had, values)]
     return head, lines[0], {k: v for k, v in samples.items() if any(v)}
-
-
-@pytest.fixture(scope="session")
-def pprof():
-    if not shutil.which("go"):
-        pytest.skip("no go here")
-    path = subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True).stdout.strip()
-    if subprocess.run([path, "-h"], capture_output=True).returncode not in (0, 2):
-        pytest.skip("no go tool pprof here")
-    return path
 
 
 ROUND_TRIPS = [

@@ -17,7 +17,6 @@ Exit codes agree but for 3, "no data", which pprof does not have.
 import concurrent.futures
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -99,17 +98,6 @@ SERIES_OPTIONS = [
 ]
 
 ENVIRONMENT = dict(os.environ, PPROF_BINARY_PATH="/nonexistent", HOME="/nonexistent", TZ="UTC")
-
-
-@pytest.fixture(scope="session")
-def pprof():
-    """pprof's own binary: `go tool` would add its start-up to each run."""
-    if not shutil.which("go"):
-        pytest.skip("go is not installed, so there is no pprof to compare with")
-    found = subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True)
-    if found.returncode != 0:
-        pytest.skip("go has no pprof: " + found.stderr.strip())
-    return found.stdout.strip()
 
 
 def ask_pprof(binary, verb, options, files, argument=None):

@@ -5,25 +5,11 @@ import re
 
 import pytest
 
-from conftest import corpus_files
+from conftest import collapsed, corpus_files, totals
 
 
 def info(vesta, path):
     return vesta("info", "--json", path, check=0).json
-
-
-def totals(data):
-    return {kind["type"]: kind["total"] for kind in data["sample_types"]}
-
-
-def collapsed(vesta, path, out):
-    """{stack: count} of the default sample type, as `convert` writes it."""
-    vesta("convert", "-symbolize=none", path, "-o", out, check=0)
-    stacks = collections.Counter()
-    for line in out.read_text(errors="replace").splitlines():
-        stack, count = line.rsplit(" ", 1)
-        stacks[stack] += int(count)
-    return stacks
 
 
 # Collapsed stacks
@@ -157,13 +143,13 @@ def golden_cases():
 
 
 @pytest.mark.parametrize("name,golden", golden_cases())
-def test_perf_script_stacks_are_those_of_stackcollapse(vesta, corpus, facts, name, golden, tmp_path):
+def test_perf_script_stacks_are_those_of_stackcollapse(corpus, facts, name, golden):
     if "ipsym" in name:
         pytest.skip("stackcollapse-perf.pl cannot read frames without a file")
     if "single-event" in name:
         pytest.skip("inferno has demangled a Rust name in it")
     got, want = collections.Counter(), collections.Counter()
-    for stack, count in collapsed(vesta, corpus / name, tmp_path / "out.collapsed").items():
+    for stack, count in collapsed(corpus / name).items():
         frames = [tidy(f) for f in stack.split(";")]
         got[";".join(f for f in frames if f)] += count
     for line in (corpus / golden).read_text(errors="replace").splitlines():

@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from conftest import corpus_files
+from conftest import collapsed, corpus_files
 
 # Frames that V8 invents. speedscope shows no time for these two...
 NO_FRAMES = {"(root)", "(idle)"}
@@ -29,17 +29,6 @@ def golden(corpus, name):
     path = corpus / name
     with open(path.parent / "expected" / (path.name + ".speedscope-import.json")) as f:
         return json.load(f)["profiles"]
-
-
-def collapsed(vesta, path, tmp_path):
-    """{stack: nanoseconds or bytes}, all profiles of the file added up."""
-    out = tmp_path / "out.collapsed"
-    vesta("convert", path, "-o", out, check=0)
-    stacks = collections.Counter()
-    for line in out.read_text().splitlines():
-        stack, _, value = line.rpartition(" ")
-        stacks[stack] += int(value)
-    return stacks
 
 
 def self_by_function(stacks):
@@ -101,8 +90,8 @@ def test_cpuprofile_facts_hold(vesta, corpus, facts, name):
 
 
 @pytest.mark.parametrize("name", CPUPROFILES)
-def test_cpuprofile_functions_cost_what_speedscope_says(vesta, corpus, name, tmp_path):
-    ours = self_by_function(collapsed(vesta, corpus / name, tmp_path))
+def test_cpuprofile_functions_cost_what_speedscope_says(corpus, name):
+    ours = self_by_function(collapsed(corpus / name))
     profiles = golden(corpus, name)
     check_self(ours, *golden_self(profiles, 1000))
     assert sum(ours.values()) == profiles[0]["totalNonIdleWeight"] * 1000
@@ -115,7 +104,7 @@ def test_a_truncated_cpuprofile_is_refused_with_the_place(vesta, corpus):
 
 
 @pytest.mark.parametrize("name", corpus_files("heapprofile/"))
-def test_heapprofile_facts_hold(vesta, corpus, facts, name, tmp_path):
+def test_heapprofile_facts_hold(vesta, corpus, facts, name):
     info = vesta("info", "--json", corpus / name, check=0).json
     want, detail = facts[name], details(facts, name)[0]
     assert info["format"] == "heapprofile"
@@ -123,7 +112,7 @@ def test_heapprofile_facts_hold(vesta, corpus, facts, name, tmp_path):
         "type": "inuse_space", "unit": "bytes", "total": want["selfSize_sum"]}
     assert info["max_depth"] == detail["maxdepth"]
     assert info["locations"] == detail["frames"]
-    stacks = collapsed(vesta, corpus / name, tmp_path)
+    stacks = collapsed(corpus / name)
     assert sum(stacks.values()) == detail["total"]
     # speedscope counts the lines of these names from 0.
     strip = lambda totals: {re.sub(r":\d+\)$", ")", n): v for n, v in totals.items()}
@@ -169,11 +158,11 @@ def without_args(stack):
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_trace_stacks_cost_what_speedscope_says(vesta, corpus, name, tmp_path):
+def test_trace_stacks_cost_what_speedscope_says(vesta, corpus, name):
     profiles = golden(corpus, name)
     if not profiles:
         pytest.skip("the trace holds nothing to compare")
-    ours = collapsed(vesta, corpus / name, tmp_path)
+    ours = collapsed(corpus / name)
     info = vesta("info", "--json", corpus / name, check=0).json
     if any(n.endswith("the trace holds samples") for n in info["notes"]):
         functions = self_by_function(ours)
@@ -194,7 +183,7 @@ NANOSECONDS = {"none": 1, "bytes": 1, "nanoseconds": 1, "microseconds": 1000, "s
 
 
 @pytest.mark.parametrize("name", SPEEDSCOPES)
-def test_speedscope_facts_hold(vesta, corpus, facts, name, tmp_path):
+def test_speedscope_facts_hold(vesta, corpus, facts, name):
     info = vesta("info", "--json", corpus / name, check=0).json
     detail, profiles = details(facts, name), golden(corpus, name)
     assert info["format"] == "speedscope"
@@ -208,7 +197,7 @@ def test_speedscope_facts_hold(vesta, corpus, facts, name, tmp_path):
     for p in profiles:
         for stack, value in p["collapsed"]:
             stacks[stack] += value * NANOSECONDS[p["unit"]]
-    assert collapsed(vesta, corpus / name, tmp_path) == stacks
+    assert collapsed(corpus / name) == stacks
 
 
 @pytest.mark.parametrize("name", CPUPROFILES + SPEEDSCOPES + corpus_files("heapprofile/"))
@@ -227,10 +216,10 @@ def test_speedscope_output_is_valid_and_reads_back_the_same(vesta, corpus, name,
         assert p["endValue"] - p["startValue"] == sum(p["weights"])
         assert all(0 <= f < len(frames) for s in p["samples"] for f in s)
     # Through the first sample type of another name the values come back unchanged.
-    before = collapsed(vesta, corpus / name, tmp_path)
+    before = collapsed(corpus / name)
     active = written["profiles"][written["activeProfileIndex"]]
     if len(written["profiles"]) > 1 and "samples" in (p["name"] for p in written["profiles"]):
         written["profiles"] = [active]
         del written["activeProfileIndex"]
         out.write_text(json.dumps(written))
-    assert collapsed(vesta, out, tmp_path) == before
+    assert collapsed(out) == before
