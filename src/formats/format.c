@@ -91,8 +91,11 @@ int format_read(struct input *in, const struct format *forced, struct profile_se
     const struct format *f = forced ? forced : format_detect(head);
     if (!f || !f->decode) {
         char text[80];
-        return error_set(err, -EBADMSG, "%s: not a profile in any known format: it begins \"%s\"",
-                         input_name(in), show_head(head, text, sizeof(text)));
+        return error_set(
+            err, -EBADMSG,
+            "%s: not a profile in any known format (\"vesta help formats\" lists them): it begins "
+            "\"%s\"",
+            input_name(in), show_head(head, text, sizeof(text)));
     }
     if (ret_format)
         *ret_format = f;
