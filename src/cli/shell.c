@@ -236,21 +236,31 @@ static bool set_sample_type(struct shell *s, const char *word)
     return false;
 }
 
-static int set_option(struct shell *s, char *word, struct error *err)
+/*
+ * Sets an option, or shows another sample type. Blanks may stand around the "=" (completion puts
+ * one there): focus=main, focus =main, focus = main, focus main.
+ */
+static int set_option(struct shell *s, char **words, size_t n, struct error *err)
 {
-    char *equals = strchr(word, '=');
-    const char *value = NULL;
+    char *equals = strchr(words[0], '='), *value = equals ? equals + 1 : NULL;
+    size_t used = 1;
 
-    if (equals) {
+    if (equals)
         *equals = '\0';
-        value = arena_strdup(&s->text, bytes_of(equals + 1));
-    } else if (set_sample_type(s, word)) {
+    if (n == 1 && !equals && set_sample_type(s, words[0]))
         return 0;
-    }
-    if (!options_is_one_of(word, SETTABLE))
+    if (!options_is_one_of(words[0], SETTABLE))
         return error_set(err, -EINVAL, "\"%s\" is neither a verb nor an option; try \"help\"",
-                         word);
-    return options_set(s->o, word, value, err);
+                         words[0]);
+    if (n > 1 && (!value || !*value)) {
+        value = words[used++];
+        if (!equals && *value == '=' && !*++value && n > 2)
+            value = words[used++];
+    }
+    if (used < n)
+        return error_set(err, -EINVAL, "a value with blanks needs quotes: %s=\"%s %s\"", words[0],
+                         value, words[used]);
+    return options_set(s->o, words[0], value ? arena_strdup(&s->text, bytes_of(value)) : NULL, err);
 }
 
 static int run_line(struct shell *s, char *line, struct error *err)
@@ -277,12 +287,7 @@ static int run_line(struct shell *s, char *line, struct error *err)
     int verb = find_verb(words[0], &count);
     if (verb >= 0)
         return run_verb(s, verb, count, words + 1, n - 1, err);
-    if (n == 3 && strcmp(words[1], "=") == 0) { /* focus = main */
-        char joined[1024];
-        snprintf(joined, sizeof(joined), "%s=%s", words[0], words[2]);
-        return set_option(s, joined, err);
-    }
-    return set_option(s, words[0], err);
+    return set_option(s, words, n, err);
 }
 
 static char *copy_match(const char *candidate, const char *prefix)

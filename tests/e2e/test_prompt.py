@@ -3,8 +3,11 @@
 import os
 import pty
 import select
+import shutil
 import subprocess
 import time
+
+import pytest
 
 import conftest
 
@@ -64,6 +67,26 @@ def test_no_data_is_told_and_the_report_still_shown(vesta, tmp_path):
     assert result.code == 3
     assert b"no data: no sample passes the filters" in result.err
     assert "flat%" in result.text
+
+
+@pytest.mark.parametrize("line", ["focus=json", "focus =json", "focus= json", "focus = json",
+                                  "focus json", 'focus="json"'])
+def test_blanks_may_stand_around_the_equals_sign(vesta, tmp_path, line):
+    assert "focus=json\n" in run_script(vesta, tmp_path, line + "\ntop\n").text
+
+
+def test_a_value_in_two_words_is_not_cut_in_silence(vesta, tmp_path):
+    result = run_script(vesta, tmp_path, "focus=json sort\n")
+    assert result.code == 2
+    assert 'a value with blanks needs quotes: focus="json sort"' in result.err.decode()
+
+
+def test_the_call_graph_is_written_to_a_file(vesta, tmp_path):
+    if not shutil.which("dot"):
+        pytest.skip("Graphviz is not installed")
+    out = tmp_path / "graph.svg"
+    assert run_script(vesta, tmp_path, f"web >{out}\n").code == 0
+    assert "<svg" in out.read_text()
 
 
 def test_quit_ends_it(vesta, tmp_path):
