@@ -240,6 +240,28 @@ static int run(const struct command *c, int argc, char **argv)
     return c->run(c, &o);
 }
 
+/*
+ * `vesta -focus=x -list=main FILE` is what pprof users' fingers type: a verb with a dash, anywhere
+ * among the options, with its regex behind "=". It becomes argv[1]: the regex, or the verb.
+ */
+static const struct command *find_dashed(int argc, char **argv, bool *ret_has_regex)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *word = argv[i] + strspn(argv[i], "-");
+        size_t len = strcspn(word, "=");
+        for (size_t k = 0; argv[i][0] == '-' && k < ARRAY_SIZE(commands); k++) {
+            if (strlen(commands[k].name) != len || strncmp(commands[k].name, word, len) != 0)
+                continue;
+            char *moved = argv[i] + (word - argv[i]) + (word[len] ? len + 1 : 0);
+            *ret_has_regex = word[len];
+            memmove(argv + 2, argv + 1, (size_t)(i - 1) * sizeof(*argv));
+            argv[1] = moved;
+            return &commands[k];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     hash_randomize();
@@ -255,10 +277,12 @@ int main(int argc, char **argv)
         puts("vesta " VESTA_VERSION);
         return VESTA_EXIT_OK;
     }
-    /* `vesta -top FILE` is what pprof users' fingers type. */
-    const struct command *c = command_find(word + strspn(word, "-"));
+    const struct command *c = command_find(word);
     if (c)
         return run(c, argc - 1, argv + 1);
+    bool has_regex = false;
+    if (word[0] == '-' && (c = find_dashed(argc, argv, &has_regex)))
+        return has_regex ? run(c, argc, argv) : run(c, argc - 1, argv + 1);
     if (load_is_source(word) || word[0] == '-')
         return run(&shell, argc, argv);
     print_name();

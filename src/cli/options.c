@@ -37,7 +37,9 @@ struct option {
 /* In the order that --help shows them. A NULL help hides an alias. */
 static const struct option table[] = {
     {"sample_index", OPTION_STRING, AT(report.sample_index), OPTIONS_FILTER, "TYPE",
-     "the sample type to show, by name or number (default: the profile's own choice)", 0},
+     "the sample type to show, by name or number (default: the profile's own choice);\n"
+     "                           also -inuse_space, -alloc_objects, -contentions, -total_delay...",
+     0},
     {"focus", OPTION_STRING, AT(report.focus), OPTIONS_FILTER, "REGEX",
      "keep only samples with a matching frame", 0},
     {"ignore", OPTION_STRING, AT(report.ignore), OPTIONS_FILTER, "REGEX",
@@ -86,7 +88,9 @@ static const struct option table[] = {
     {"trim", OPTION_BOOL, AT(report.trim), OPTIONS_REPORT, NULL,
      "honour the three options above (true)", 0},
     {"granularity", OPTION_GRANULARITY, AT(report.granularity), OPTIONS_REPORT, "BY",
-     "one entry per functions, filefunctions, files, lines, addresses or packages", 0},
+     "one entry per functions, filefunctions, files, lines, addresses or packages;\n"
+     "                           their names are options too: -lines",
+     0},
     {"functions", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
      GRANULARITY_FUNCTIONS},
     {"filefunctions", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
@@ -406,14 +410,14 @@ bool options_is_one_of(const char *name, unsigned groups)
     return option && (option->groups & groups);
 }
 
-static const char *closest(const char *name)
+static const char *closest(const char *name, unsigned groups)
 {
     const char *best = NULL;
     size_t best_distance = 3;
 
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         size_t d = distance(name, table[i].name);
-        if (d < best_distance && d < strlen(table[i].name)) {
+        if (d < best_distance && d < strlen(table[i].name) && (table[i].groups & groups)) {
             best_distance = d;
             best = table[i].name;
         }
@@ -421,9 +425,9 @@ static const char *closest(const char *name)
     return best;
 }
 
-static int unknown(const char *name, struct error *err)
+static int unknown(const char *name, unsigned groups, struct error *err)
 {
-    const char *near = closest(name);
+    const char *near = closest(name, groups);
     return error_set(err, -EINVAL, "there is no option \"-%s\"%s%s%s", name,
                      near ? "; did you mean \"-" : "", near ? near : "", near ? "\"?" : "");
 }
@@ -439,7 +443,7 @@ static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned
     snprintf(name, sizeof(name), "%.*s", (int)(len < 63 ? len : 63), word);
     const struct option *option = find(name);
     if (!option)
-        return unknown(name, err);
+        return unknown(name, groups, err);
     if (!(option->groups & groups))
         return error_set(err, -EINVAL, "this command has no option \"-%s\"", name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;

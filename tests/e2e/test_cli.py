@@ -53,6 +53,15 @@ def test_pprof_style_verbs_work(vesta, profile):
     assert vesta("-top", profile, check=0).text == vesta("top", profile, check=0).text
 
 
+def test_pprof_style_verbs_may_stand_behind_options_and_hold_their_regex(vesta, profile):
+    want = vesta("top", "-focus=render", profile, check=0).text
+    assert vesta("-focus=render", "-top", profile, check=0).text == want
+    assert vesta("--focus", "render", "--top", profile, check=0).text == want
+    want = vesta("peek", "render", "-cum", profile, check=0).text
+    assert vesta("-peek=render", "-cum", profile, check=0).text == want
+    assert vesta("-cum", "-peek=render", profile, check=0).text == want
+
+
 def test_a_leading_number_limits_entries(vesta, profile):
     assert len(rows(vesta("top", "2", profile, check=0))) == 2
 
