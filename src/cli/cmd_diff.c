@@ -133,22 +133,6 @@ static void write_csv(struct compare *c, struct buf *out)
     }
 }
 
-static int check_rules(struct compare *c, const struct options *o)
-{
-    CLEANUP(buf_done) struct buf breached = {0};
-    struct error err;
-    size_t n;
-
-    if (!o->fail_if)
-        return VESTA_EXIT_OK;
-    int r = compare_check(c, o->fail_if, &breached, &n, &err);
-    if (r < 0)
-        return command_fail(r, &err);
-    if (breached.len > 0)
-        fwrite(breached.data, 1, breached.len, stderr);
-    return n ? VESTA_EXIT_BREACHED : VESTA_EXIT_OK;
-}
-
 /* `vesta diff BEFORE AFTER`, or more on each side with -base. */
 static int load_sides(struct loaded *l, struct options *o, struct error *err)
 {
@@ -169,6 +153,8 @@ int cmd_diff(const struct command *self, struct options *o)
     CLEANUP(load_done) struct loaded l = {0};
     CLEANUP(compare_done) struct compare c = {0};
     CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf breached = {0};
+    size_t n_breached = 0;
     struct error err = {""};
     struct compare_options options = {&o->report, o->normalize};
 
@@ -177,6 +163,10 @@ int cmd_diff(const struct command *self, struct options *o)
     int r = load_sides(&l, o, &err);
     if (r == 0)
         r = compare_build(&c, l.base, l.profile, &options, &err);
+    if (r == 0 && o->fail_if)
+        r = compare_check(&c, o->fail_if, &breached, &n_breached, &err);
+    if (r == 0 && c.rows.len == 0)
+        r = error_set(&err, -ENODATA, "no data: no sample of either side passes the filters");
     if (r < 0)
         return command_fail(r, &err);
     if (o->json)
@@ -186,5 +176,8 @@ int cmd_diff(const struct command *self, struct options *o)
     else
         write_text(&c, o, &out);
     int code = command_write(o, buf_bytes(&out), false);
-    return code == VESTA_EXIT_OK ? check_rules(&c, o) : code;
+    if (code != VESTA_EXIT_OK || n_breached == 0)
+        return code;
+    fwrite(breached.data, 1, breached.len, stderr);
+    return VESTA_EXIT_BREACHED;
 }

@@ -65,6 +65,39 @@ static bool is_program(const char *path)
            memcmp(magic, "\177ELF", sizeof(magic)) == 0;
 }
 
+struct type_list {
+    struct value_type all[PROFILE_TYPES_MAX];
+    size_t n;
+};
+
+static bool type_listed(const struct type_list *list, const struct value_type *t)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->all[i].type == t->type && list->all[i].unit == t->unit)
+            return true;
+    }
+    return false;
+}
+
+/* Whether profiles from `second` on count anything that those before it count. Past so many types
+ * that the list is full, one may be missed. */
+static bool has_common_type(const struct profile_set *set, size_t second)
+{
+    struct type_list list = {.n = 0};
+
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        for (uint32_t t = 0; t < p->n_types; t++) {
+            bool is_listed = type_listed(&list, &p->types[t]);
+            if (i >= second && is_listed)
+                return true;
+            if (i < second && !is_listed && list.n < PROFILE_TYPES_MAX)
+                list.all[list.n++] = p->types[t];
+        }
+    }
+    return list.n == 0 || list.n == PROFILE_TYPES_MAX;
+}
+
 int load_set(struct loaded *l, const struct options *o, const char *const *sources, size_t n,
              struct error *err)
 {
@@ -73,16 +106,23 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
     budget_init(&l->budget, o->max_memory);
     l->set = profile_set_new(&l->budget);
     int r = find_format(o->input_format, &forced, err);
-    if (n > 1 && is_program(sources[0])) {
+    if (r == 0 && n > 0 && is_program(sources[0])) {
+        if (n == 1)
+            return error_set(err, -EINVAL,
+                             "\"%s\" is a program; the profile to look at comes behind it",
+                             sources[0]);
         l->program = sources[0];
         sources++;
         n--;
     }
-    for (size_t i = 0; i < n && r == 0; i++) {
+    for (size_t i = 0, before = 0; i < n && r == 0; i++) {
         const struct format *f = NULL;
         r = read_one(l, o, forced, sources[i], &f, err);
         if (i == 0)
             l->format = f;
+        if (before > 0 && l->set->profiles.len > before && !has_common_type(l->set, before))
+            l->stranger = sources[i];
+        before = l->set->profiles.len;
     }
     return r;
 }
@@ -164,6 +204,10 @@ int load_parts(struct loaded *l, const struct options *o, const char *const *sou
         return error_set(err, -EINVAL, "-normalize needs a -base or -diff_base to scale to");
     int r = load_set(l, o, sources, n, err);
     size_t n_main = l->set->profiles.len;
+    if (r == 0 && l->stranger)
+        r = error_set(err, -EINVAL,
+                      "could not merge: %s has no sample type in common with what comes before it",
+                      l->stranger);
     if (r == 0)
         r = read_base(l, o, bases, err);
     if (r == 0)

@@ -16,6 +16,7 @@ struct loaded {
     struct profile_set *set;     /* everything as it was read */
     const struct format *format; /* of the first source */
     const char *program;         /* given before the sources, or NULL */
+    const char *stranger;        /* a source that counts nothing that those before it do, or NULL */
     struct profile *profile;     /* the sources merged; after load_profile() minus the base */
     struct profile *base;        /* the bases merged, or NULL */
 };

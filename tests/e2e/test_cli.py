@@ -338,6 +338,34 @@ def test_diff_shows_changes_and_fails_on_rules(vesta, tmp_path, profile):
     assert vesta("diff", profile).code == 2
 
 
+def test_a_bad_rule_is_told_before_anything_is_shown(vesta, profile):
+    result = vesta("diff", profile, profile, "--fail-if=totl>5%", check=2)
+    assert result.out == b"" and b"it must begin with total" in result.err
+
+
+def test_a_diff_of_nothing_is_no_data(vesta, profile):
+    result = vesta("diff", "-focus=nowhere", profile, profile, check=3)
+    assert b"no sample of either side passes the filters" in result.err
+
+
+def test_profiles_that_count_different_things_are_not_added_up(vesta, tmp_path, profile):
+    other = tmp_path / "other.speedscope.json"
+    other.write_text(
+        '{"$schema":"https://www.speedscope.app/file-format-schema.json",'
+        '"shared":{"frames":[{"name":"f"}]},"profiles":[{"type":"sampled","name":"x",'
+        '"unit":"bytes","startValue":0,"endValue":5,"samples":[[0]],"weights":[5]}]}'
+    )
+    result = vesta("top", profile, other, check=2)
+    assert f"could not merge: {other} has no sample type in common" in result.err.decode()
+    vesta("info", profile, other, check=0)
+
+
+def test_a_program_alone_is_not_a_profile(vesta):
+    import conftest
+    result = vesta("top", conftest.BUILD / "vesta", check=2)
+    assert b"is a program; the profile to look at comes behind it" in result.err
+
+
 def test_diff_as_json(vesta, tmp_path, profile):
     after = tmp_path / "after.collapsed"
     after.write_bytes(STACKS.replace(b"json 50", b"json 150"))
