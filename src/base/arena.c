@@ -63,8 +63,7 @@ void *arena_alloc(struct arena *a, size_t n, size_t size, size_t align)
     size_t bytes;
 
     if (__builtin_mul_overflow(n, size, &bytes)) {
-        a->budget->asked = n;
-        a->budget->failed = true;
+        budget_fail(a->budget, n);
         return NULL;
     }
     size_t pad = (size_t)(-(uintptr_t)a->pos & (align - 1));

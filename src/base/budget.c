@@ -25,7 +25,8 @@ int budget_error(const struct budget *b, struct error *err)
     return error_set(
         err, -ENOBUFS,
         "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
-        human(b->limit, limit, sizeof(limit)), human(b->used, used, sizeof(used)),
+        human(b->limit, limit, sizeof(limit)),
+        human(b->asked ? b->stood : b->used, used, sizeof(used)),
         human(b->asked, asked, sizeof(asked)));
 }
 
@@ -37,8 +38,7 @@ bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size)
     if (!moved) {
         if (new_size > old_size) {
             budget_give(b, new_size - old_size);
-            b->asked = new_size - old_size;
-            b->failed = true;
+            budget_fail(b, new_size - old_size);
         }
         return false;
     }

@@ -19,7 +19,8 @@
 struct budget {
     size_t used;
     size_t limit;
-    size_t asked; /* the request that did not fit */
+    size_t asked; /* the first request that did not fit... */
+    size_t stood; /* ...and what was in use then */
     bool failed;
 };
 
@@ -30,12 +31,20 @@ static inline void budget_init(struct budget *b, size_t limit_bytes)
     *b = (struct budget){.limit = limit_bytes};
 }
 
+/* Marks the budget as spent by a request of n bytes. The first one is what people are told of. */
+static inline void budget_fail(struct budget *b, size_t n)
+{
+    if (!b->failed) {
+        b->asked = n;
+        b->stood = b->used;
+    }
+    b->failed = true;
+}
+
 static inline bool budget_take(struct budget *b, size_t n)
 {
     if (n > b->limit - b->used) {
-        if (!b->failed)
-            b->asked = n;
-        b->failed = true;
+        budget_fail(b, n);
         return false;
     }
     b->used += n;

@@ -5,8 +5,7 @@ bool vec_grow_(struct budget *b, void **data, size_t *cap, size_t len, size_t mo
     size_t need, bytes, want = *cap < 8 ? 8 : *cap * 2;
 
     if (__builtin_add_overflow(len, more, &need) || __builtin_mul_overflow(need, size, &bytes)) {
-        b->asked = more;
-        b->failed = true;
+        budget_fail(b, more);
         return false;
     }
     if (want < need)

@@ -78,11 +78,13 @@ int flame_draw(const struct loaded *l, const struct options *o, const char *titl
     int r = l->base ? join_sides(l, o, &shown, &flame, err)
                     : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
 
+    if (r == 0)
+        r = flame_svg(shown, &flame, out, err);
     if (r == 0 && shown->n_samples == 0)
         return error_set(err, -ENODATA, "no data: %s",
                          l->profile->n_samples == 0 ? "the profile has no samples"
                                                     : "no sample passes the filters");
-    return r < 0 ? r : flame_svg(shown, &flame, out, err);
+    return r;
 }
 
 int cmd_flame(const struct command *self, struct options *o)
@@ -98,5 +100,8 @@ int cmd_flame(const struct command *self, struct options *o)
     int r = load_parts(&l, o, o->args, o->n_args, &err);
     if (r == 0)
         r = flame_draw(&l, o, o->title ? o->title : buf_cstr(&title), &out, &err);
-    return r < 0 ? command_fail(r, &err) : command_write(o, buf_bytes(&out), false);
+    if (r < 0 && r != -ENODATA)
+        return command_fail(r, &err);
+    int code = out.len ? command_write(o, buf_bytes(&out), true) : VESTA_EXIT_OK;
+    return r < 0 && code == VESTA_EXIT_OK ? command_fail(r, &err) : code;
 }

@@ -41,7 +41,7 @@ const struct command *command_at(size_t n);
 const struct command *command_find(const char *name);
 
 /* Writes a finished report or file: to o->output, or to standard output (refusing to put binary
- * data on a terminal). Returns an exit code. */
+ * data and pictures on a terminal). Returns an exit code. */
 int command_write(const struct options *o, struct bytes content, bool is_binary);
 
 int cmd_convert(const struct command *self, struct options *o);

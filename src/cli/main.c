@@ -143,7 +143,7 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
     if (!o->output || strcmp(o->output, "-") == 0) {
         if (is_binary && isatty(STDOUT_FILENO)) {
             print_name();
-            fputs("this is binary data; give it a file with -o FILE\n", stderr);
+            fputs("this is not for a terminal; give it a file with -o FILE\n", stderr);
             return VESTA_EXIT_USAGE;
         }
         fflush(stdout);

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,6 +302,7 @@ static bool list_add(struct option_list *list, const char *value)
 static bool store(struct options *o, const struct option *option, const char *value)
 {
     void *field = (char *)o + option->offset;
+    double number;
     bool yes;
 
     switch (option->kind) {
@@ -317,7 +319,8 @@ static bool store(struct options *o, const struct option *option, const char *va
     case OPTION_INT:
         return parse_int(value, field);
     case OPTION_DOUBLE:
-        return bytes_to_double(bytes_of(value), field);
+        return bytes_to_double(bytes_of(value), &number) && isfinite(number) &&
+               (*(double *)field = number, true);
     case OPTION_SIZE:
         return parse_size(value, field);
     case OPTION_LIST:

@@ -392,8 +392,8 @@ static int begin(struct report *r, const struct profile *p, struct profile **ret
 {
     const struct report_options *o = &r->o;
 
-    if (o->divide_by == 0)
-        return error_set(r->err, -EINVAL, "divide_by may not be 0");
+    if (!(o->divide_by > 0))
+        return error_set(r->err, -EINVAL, "divide_by must be more than 0");
     int rc = profile_find_index(p, o->sample_index, &r->type, r->err);
     if (rc < 0)
         return rc;

@@ -211,6 +211,8 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
         struct options o = *s->o;
         o.report = q.options;
         r = flame_draw(s->l, &o, "Flame graph", &out, err);
+        if (r == -ENODATA)
+            buf_clear(&out); /* not worth a browser */
     } else {
         r = report_run(verbs[verb].kind, s->l->profile, &q.options, q.regex, &out, err);
     }

@@ -33,8 +33,7 @@ struct dict *dict_new(struct budget *budget)
     vec_push(budget, &d->node_location, 0);
     budget->limit = real.limit;
     if (budget->used > budget->limit) {
-        budget->failed = true;
-        budget->asked = budget->used - real.used;
+        budget_fail(budget, budget->used - real.used);
         budget->limit = budget->used;
     }
     return d;
@@ -128,8 +127,7 @@ uint32_t dict_string(struct dict *d, struct bytes s)
     if (id != IDSET_NONE)
         return id;
     if (s.len >= UINT32_MAX) {
-        d->budget->failed = true;
-        d->budget->asked = s.len;
+        budget_fail(d->budget, s.len);
         return 0;
     }
     const char *copy = arena_strdup(&d->text, s);

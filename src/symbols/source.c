@@ -56,10 +56,21 @@ static bool search_up(struct bytes dir, struct bytes name, char *to)
     }
 }
 
+/* Node and browsers name local files as URLs; cleaned as paths, these begin "file:/". */
+static const char *without_scheme(const char *file)
+{
+    if (strncmp(file, "file:/", 6) != 0)
+        return file;
+    file += 5;
+    while (file[0] == '/' && file[1] == '/')
+        file++;
+    return file;
+}
+
 static bool find_file(const char *file, const char *trim_path, const char *search_path, char *to)
 {
     char path[PATH_MAX];
-    struct bytes name = path_trim(bytes_of(file), trim_path, search_path);
+    struct bytes name = path_trim(bytes_of(without_scheme(file)), trim_path, search_path);
 
     if (name.len == 0 || name.len >= PATH_MAX)
         return false;

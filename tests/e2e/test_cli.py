@@ -111,6 +111,9 @@ def test_errors_say_what_is_wrong_and_the_code_says_whose_fault(vesta, args, cod
     (["-color=red"], "it takes auto, always or never"),
     (["-max-memory=lots"], "it takes a size such as 512MiB"),
     (["-nodefraction=x"], "it takes a number"),
+    (["-nodefraction=nan"], "it takes a number"),
+    (["-divide_by=inf"], "it takes a number"),
+    (["-divide_by=-2"], "divide_by must be more than 0"),
     (["-foo"], 'there is no option "-foo" ('),
 ])
 def test_a_value_that_makes_no_sense_is_told_what_makes_sense(vesta, profile, args, text):
@@ -161,6 +164,10 @@ def test_a_profile_without_samples_is_no_data(vesta, tmp_path):
 def test_two_equal_profiles_differ_in_nothing_and_that_is_an_answer(vesta, profile):
     vesta("top", "-diff_base", profile, profile, check=0)
     vesta("diff", profile, profile, check=0)
+
+
+def test_a_flame_graph_is_not_put_on_a_terminal(profile):
+    assert "not for a terminal; give it a file with -o FILE" in on_a_terminal("flame", profile)
 
 
 def on_a_terminal(*args, env=None):
@@ -321,7 +328,7 @@ def test_binary_output_is_not_put_on_a_terminal(vesta, profile):
     os.close(slave)
     os.close(master)
     assert done.returncode == 2
-    assert b"binary data" in done.stderr
+    assert b"not for a terminal" in done.stderr
 
 
 def test_diff_shows_changes_and_fails_on_rules(vesta, tmp_path, profile):

@@ -132,4 +132,4 @@ def test_filters_apply_to_pictures(vesta):
 
 def test_no_samples_is_still_a_picture(vesta):
     result = vesta("flame", "-", "-focus=nothing_like_it", stdin=STACKS)
-    assert result.code == 0 and "<svg" in result.text
+    assert result.code == 3 and "<svg" in result.text

@@ -125,6 +125,13 @@ def test_list_shows_source_with_what_each_line_costs(vesta, tmp_path):
     assert [r["source"] for r in rows if r["flat"] != "0"] == ["    x++;", "    return x;"]
 
 
+def test_list_finds_source_that_is_named_by_a_url(vesta, tmp_path):
+    (tmp_path / "app.js").write_text("function f() {\n  spin();\n}\n")
+    for start in ("file://", "file:"):
+        path = pprof_with_lines(tmp_path / "p.pb", f"{start}{tmp_path}/app.js", {2: 7})
+        assert "2:  spin();" in vesta("list", "work", path, check=0).text
+
+
 def test_list_without_the_source_still_has_the_numbers(vesta, tmp_path):
     path = pprof_with_lines(tmp_path / "p.pb", "/nowhere/work.c", {4: 7})
     text = vesta("list", "work", path, check=0).text
