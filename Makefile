@@ -42,4 +42,4 @@ install: build
 	@ninja -C $(BUILD) install
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-coverage
+	rm -rf build build-asan build-fuzz build-coverage build-lint

@@ -35,6 +35,7 @@ test|cmd dot|graphviz|draws call graphs
 test|cmd objdump|binutils|an independent view of binaries
 lint|cmd clang-format|clang-format|checks the layout of code
 lint|cmd clang-tidy|clang-tidy|checks code
+lint|cmd shellcheck|shellcheck|checks shell scripts
 lint|cmd gcovr|gcovr|reports coverage
 '
 
@@ -55,6 +56,7 @@ package_name() {
         echo "$1"
         return
     fi
+    # shellcheck source=/dev/null
     case $(. /etc/os-release && echo "${VERSION_ID:-}") in
     12) echo libclang-rt-14-dev ;;
     *) echo libclang-rt-19-dev ;;

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Layout and static checks: clang-format, sizes of files, then clang-tidy on what the build compiles.
+# Layout and static checks: clang-format, shellcheck, sizes of files, then clang-tidy on what the build
+# compiles.
 # Nearly all of the time goes to the clang-analyzer checks; without them it is seconds.
 set -eu
 cd "$(dirname "$0")/.."
 git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror
+shellcheck tools/*.sh .ci/run
 # Headers of tests hold code, so they count as code.
 git ls-files '*.c' '*.h' | xargs wc -l | awk '
     { limit = $2 ~ /^src\/.*\.h$/ ? 400 : 1000 }
