@@ -40,6 +40,7 @@ struct disassembly {
     bool has_row;
     const char *function, *file; /* what the row before said */
     uint32_t line;
+    struct buf missing; /* binaries that were not found, told when nothing matched elsewhere */
 };
 
 static int compare_spots(const void *a, const void *b)
@@ -257,8 +258,8 @@ static int print_mapping(struct disassembly *d, uint32_t mapping)
     struct error why;
 
     if (binary_find(&q, &b, &why) < 0) {
-        if (r->o.warnings && m->file)
-            buf_addf(r->o.warnings, "%s\n", why.text);
+        if (m->file)
+            buf_addf(&d->missing, "%s\n", why.text);
         return 0;
     }
     d->binary = b;
@@ -303,10 +304,13 @@ static int print_all(struct disassembly *d)
             rc = print_mapping(d, m);
     }
     vec_done(d->budget, &used);
-    if (rc == 0 && d->printed == 0)
-        return error_set(r->err, -ENODATA,
-                         "no matches found for regexp %s in a binary that is at hand", r->argument);
-    return rc;
+    if (rc < 0 || d->printed > 0)
+        return rc;
+    buf_clear(r->out);
+    if (r->o.warnings)
+        buf_add_bytes(r->o.warnings, buf_bytes(&d->missing));
+    return error_set(r->err, -ENODATA, "no matches found for regexp %s in a binary that is at hand",
+                     r->argument);
 }
 
 int report_disasm(struct report *r)
@@ -327,6 +331,7 @@ int report_disasm(struct report *r)
         rc = print_all(&d);
     vec_done(d.budget, &d.spots);
     vec_done(d.budget, &d.symbols);
+    buf_done(&d.missing);
     arena_done(&d.text);
     graph_done(&g);
     frames_done(&frames);

@@ -159,6 +159,7 @@ def test_disasm_needs_the_binary(vesta, tmp_path):
     path = pprof_with_lines(tmp_path / "p.pb", "w.c", {3: 10})
     result = vesta("disasm", "work", path, check=3)
     assert b"no matches found for regexp work in a binary that is at hand" in result.err
+    assert result.out == b""
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="go is not installed to build a program")
