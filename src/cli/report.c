@@ -430,6 +430,19 @@ int report_prepare(const struct profile *p, const struct report_options *o, stru
     return 0;
 }
 
+int report_describe(const struct profile *p, const struct report_options *o, struct buf *out,
+                    struct error *err)
+{
+    struct report r = {.kind = REPORT_TOP, .o = *o, .err = err};
+    CLEANUP(profile_freep) struct profile *copy = NULL;
+
+    int rc = begin(&r, p, &copy);
+    if (rc == 0)
+        report_add_profile_lines(&r, "\n", out);
+    label_units_done(&r.units);
+    return rc;
+}
+
 int report_run(enum report_kind kind, const struct profile *p, const struct report_options *o,
                const char *argument, struct buf *out, struct error *err)
 {

@@ -98,5 +98,10 @@ int report_run(enum report_kind kind, const struct profile *p, const struct repo
 int report_prepare(const struct profile *p, const struct report_options *o, struct profile **ret,
                    uint32_t *ret_type, struct error *err);
 
+/* Appends the lines that describe a profile: File, Type, Time, Duration... Errors are those of
+ * report_run(). */
+int report_describe(const struct profile *p, const struct report_options *o, struct buf *out,
+                    struct error *err);
+
 /* Appends a field of a CSV row, quoted where it must be. */
 void report_csv_field(struct buf *out, const char *text, bool is_last);

@@ -391,7 +391,11 @@ static char *read_line(const struct shell *s)
 static void greet(const struct shell *s)
 {
     const struct profile *p = s->l->profile;
+    CLEANUP(buf_done) struct buf lines = {0};
+    struct error err;
 
+    if (report_describe(p, &s->o->report, &lines, &err) == 0)
+        fputs(buf_cstr(&lines), stdout);
     printf("%s, %zu samples; types:", s->l->format->title, p->n_samples);
     for (uint32_t t = 0; t < p->n_types; t++)
         printf(" %s%s", dict_cstr(p->dict, p->types[t].type),

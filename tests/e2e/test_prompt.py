@@ -132,7 +132,8 @@ def test_on_a_terminal_names_complete_and_history_stays(tmp_path):
     path = tmp_path / "p.collapsed"
     path.write_bytes(STACKS)
     terminal = Terminal(path, tmp_path)
-    assert "(vesta)" in terminal.read_until("(vesta)")
+    greeting = terminal.read_until("(vesta)")
+    assert "Type: samples" in greeting and "(vesta)" in greeting
     terminal.type("pe\t")
     assert "ek" in terminal.read_until("ek ")
     terminal.type("render_p\t\n")
