@@ -271,9 +271,10 @@ int main(int argc, char **argv)
         return VESTA_EXIT_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+    const char *bare = word + strspn(word, "-");
+    if (strcmp(bare, "help") == 0 || strcmp(word, "-h") == 0)
         return help_about(argc, argv);
-    if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+    if (strcmp(bare, "version") == 0) {
         puts("vesta " VESTA_VERSION);
         return VESTA_EXIT_OK;
     }

@@ -395,6 +395,12 @@ def test_help_is_there_for_every_verb(vesta):
     assert vesta("--version", check=0).text.startswith("vesta ")
 
 
+def test_help_and_version_take_one_dash_or_two(vesta):
+    want = vesta("help", check=0).text
+    assert [vesta(w, check=0).text for w in ("-h", "-help", "--help")] == [want] * 3
+    assert vesta("-version", check=0).text == vesta("--version", check=0).text
+
+
 def test_output_goes_to_a_file(vesta, tmp_path, profile):
     out = tmp_path / "top.txt"
     assert vesta("top", profile, "-o", out, check=0).out == b""
