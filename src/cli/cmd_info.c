@@ -212,15 +212,22 @@ static void put_comments(struct json_writer *w, const struct profile_set *set)
     json_end_array(w);
 }
 
+/* Whether the i-th profile has a resource that the one before it has not. */
+static bool has_new_resource(const struct profile_set *set, size_t i)
+{
+    const struct profile *p = set->profiles.data[i];
+
+    return p->resource_attrs &&
+           (i == 0 || p->resource_index != set->profiles.data[i - 1]->resource_index);
+}
+
 static void put_resources(struct json_writer *w, const struct profile_set *set)
 {
     json_key(w, "resources");
     json_begin_array(w);
     for (size_t i = 0; i < set->profiles.len; i++) {
-        const struct profile *p = set->profiles.data[i];
-        bool is_new = i == 0 || p->resource_index != set->profiles.data[i - 1]->resource_index;
-        if (is_new && p->resource_attrs)
-            put_attrs(w, set->dict, p->resource_attrs);
+        if (has_new_resource(set, i))
+            put_attrs(w, set->dict, set->profiles.data[i]->resource_attrs);
     }
     json_end_array(w);
 }
@@ -285,6 +292,20 @@ static void add_time(struct buf *out, int64_t unix_ns)
 
     if (unix_ns && gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%F %T UTC", &tm))
         buf_addf(out, "Taken:        %s\n", text);
+}
+
+static void add_resources(const struct profile_set *set, struct buf *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        if (!has_new_resource(set, i))
+            continue;
+        struct json_writer w = {.out = out};
+        buf_add_str(out, n++ == 0 ? "Resources:    " : "              ");
+        put_attrs(&w, set->dict, set->profiles.data[i]->resource_attrs);
+        buf_add_byte(out, '\n');
+    }
 }
 
 /* "3 stacks", "1 stack". */
@@ -353,7 +374,8 @@ static void write_text(const struct loaded *l, const struct summary *s, struct b
         add_period(l->set->profiles.data[0], out);
     add_time(out, s->time_unix_ns);
     if (s->duration_ns)
-        buf_addf(out, "Duration:     %.3f s\n", (double)s->duration_ns / 1e9);
+        buf_addf(out, "Duration:     %.3f s%s\n", (double)s->duration_ns / 1e9,
+                 l->set->profiles.len > 1 ? " (of the longest profile)" : "");
     buf_add_str(out, "Names:        ");
     add_number(out, d->functions.len - 1, "function");
     buf_add_str(out, ", ");
@@ -364,6 +386,7 @@ static void write_text(const struct loaded *l, const struct summary *s, struct b
     for (size_t i = 0; i < s->label_keys.len; i++)
         buf_addf(out, "%s%s%s", i == 0 ? "Labels:       " : ", ",
                  dict_cstr(d, s->label_keys.data[i]), i + 1 == s->label_keys.len ? "\n" : "");
+    add_resources(l->set, out);
     add_comments(l->set, out);
     for (size_t i = 0; i < l->set->notes.len; i++)
         buf_addf(out, "%s%s\n", i == 0 ? "Notes:        " : "              ",

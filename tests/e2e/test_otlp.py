@@ -196,3 +196,10 @@ def test_damaged_messages_are_refused_with_a_reason(vesta, corpus, name):
     text = done.err.decode()
     assert text.count("\n") == 1
     assert "the file is empty" in text or re.search(r"otlp at byte \d+: .", text)
+
+
+def test_info_tells_whose_profiles_they_are(vesta, corpus):
+    text = vesta("info", corpus / "otlp/ebpf-profile.v1_11.pb", check=0).text
+    resources = vesta("info", "--json", corpus / "otlp/ebpf-profile.v1_11.pb", check=0).json["resources"]
+    assert text.count('"container.id":') == len(resources) > 0
+    assert "(of the longest profile)" in text
