@@ -97,7 +97,7 @@ SERIES_OPTIONS = [
     ["-nodefraction=0"],
 ]
 
-ENVIRONMENT = dict(os.environ, PPROF_BINARY_PATH="/nonexistent", HOME="/nonexistent", TZ="UTC")
+ENVIRONMENT = dict(os.environ, PPROF_BINARY_PATH="/nonexistent", HOME="/proc/none", TZ="UTC")
 
 
 def ask_pprof(binary, verb, options, files, argument=None):
@@ -336,7 +336,10 @@ def golden_reports():
     return found
 
 
-@pytest.mark.parametrize("golden", golden_reports(), ids=lambda g: os.path.basename(g[0]))
+# The ids are a list because pytest would ask a function about the empty set without a corpus.
+@pytest.mark.parametrize(
+    "golden", golden_reports(), ids=[os.path.basename(g[0]) for g in golden_reports()]
+)
 def test_upstream_reports_are_reproduced(corpus, golden):
     file, source, verb, options = golden
     verb, _, argument = verb.partition("=")
