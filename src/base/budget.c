@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *human(size_t n, char *text, size_t size)
+const char *budget_text(size_t n, char text[BUDGET_TEXT_MAX])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double v = (double)n;
@@ -14,20 +14,19 @@ static const char *human(size_t n, char *text, size_t size)
         v /= 1024;
         u++;
     }
-    snprintf(text, size, v < 10 && u > 0 ? "%.1f %s" : "%.0f %s", v, units[u]);
+    snprintf(text, BUDGET_TEXT_MAX, v < 10 && u > 0 ? "%.1f %s" : "%.0f %s", v, units[u]);
     return text;
 }
 
 int budget_error(const struct budget *b, struct error *err)
 {
-    char limit[32], asked[32], used[32];
+    char limit[BUDGET_TEXT_MAX], asked[BUDGET_TEXT_MAX], used[BUDGET_TEXT_MAX];
 
     return error_set(
         err, -ENOBUFS,
         "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
-        human(b->limit, limit, sizeof(limit)),
-        human(b->asked ? b->stood : b->used, used, sizeof(used)),
-        human(b->asked, asked, sizeof(asked)));
+        budget_text(b->limit, limit), budget_text(b->asked ? b->stood : b->used, used),
+        budget_text(b->asked, asked));
 }
 
 bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size)

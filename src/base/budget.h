@@ -61,6 +61,11 @@ static inline bool budget_failed(const struct budget *b)
     return b->failed;
 }
 
+#define BUDGET_TEXT_MAX 32
+
+/* A number of bytes for people, "1.0 GiB", in `text`, which it returns. */
+const char *budget_text(size_t n, char text[BUDGET_TEXT_MAX]);
+
 /* -ENOBUFS with a text that names the limit, its value and what was asked for. */
 int budget_error(const struct budget *b, struct error *err);
 

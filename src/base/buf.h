@@ -1,26 +1,45 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/bytes.h"
 
 /*
- * An output buffer: bytes appended, then taken or written out. For what the program makes (reports,
- * encoded profiles), whose size follows from data already held under a budget; it grows without a
- * limit of its own and running out of memory ends the process.
+ * An output buffer: bytes appended, then taken or written out.
+ *
+ * What is written once per thing held (a name, a table) follows the size of data that is already
+ * under a budget: such a buffer needs no limit, and running out of memory ends the process. What
+ * repeats things (stacks that share frames, names in every stack) can be far larger than its input:
+ * such a buffer is given a budget. Once something did not fit it is `full`, drops all that is added
+ * and keeps what it has; loops check buf_full() to end early, and whoever owns it says
+ * buf_error(). The budget itself does not fail: the data in it is sound, and may be written
+ * smaller.
  */
 struct buf {
     uint8_t *data;
     size_t len;
     size_t cap;
+    struct budget *budget; /* NULL: none */
+    bool full;
 };
 
 void buf_done(struct buf *b);
 void buf_clear(struct buf *b);
 
-/* Room for n more bytes at the returned place; follow with b->len += what was used. */
+static inline bool buf_full(const struct buf *b)
+{
+    return b->full;
+}
+
+/* -ENOBUFS saying that the output does not fit in the budget. */
+int buf_error(const struct buf *b, struct error *err);
+
+/* Room for n more bytes at the returned place; follow with b->len += what was used. NULL when the
+ * buffer has a budget and is full. */
 uint8_t *buf_reserve(struct buf *b, size_t n);
 
 void buf_add(struct buf *b, const void *data, size_t n);

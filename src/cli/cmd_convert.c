@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/load.h"
 #include "cli/report.h"
+#include "cli/terminal.h"
 
 /* The format to write: --to, else by the output's name. */
 static int choose_format(const struct options *o, const struct format *fallback,
@@ -47,25 +48,29 @@ static void keep_only_merged(struct loaded *l, struct buf *losses)
 static int finish(const struct options *o, const struct loaded *l, struct bytes content,
                   bool is_binary, struct bytes losses)
 {
+    CLEANUP(buf_done) struct buf said = {0};
     struct bytes line;
     int code = command_write(o, content, is_binary);
 
     if (code != VESTA_EXIT_OK)
         return code;
     for (size_t i = 0; i < l->set->notes.len; i++)
-        fprintf(stderr, "note: %s\n", l->set->notes.data[i]);
+        buf_addf(&said, "note: %s\n", l->set->notes.data[i]);
     while (bytes_next_line(&losses, &line))
-        fprintf(stderr, "lost: %.*s\n", (int)line.len, (const char *)line.data);
+        buf_addf(&said, "lost: %.*s\n", (int)line.len, (const char *)line.data);
+    terminal_say(buf_bytes(&said));
     return VESTA_EXIT_OK;
 }
 
 static int write_set(struct options *o, struct loaded *l, const struct format *f,
                      struct buf *losses)
 {
-    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &l->budget};
     struct error err = {""};
 
     int r = f->encode(l->set, &out, losses, &err);
+    if (r == 0 && buf_full(&out))
+        r = buf_error(&out, &err);
     return r < 0 ? command_fail(r, &err)
                  : finish(o, l, buf_bytes(&out), f->is_binary, buf_bytes(losses));
 }
@@ -81,7 +86,7 @@ static bool is_dot(const struct options *o)
 static int write_dot(struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
-    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &l.budget};
     struct error err = {""};
 
     int r = load_profile(&l, o, o->args, o->n_args, &err);

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/load.h"
+#include "cli/terminal.h"
 #include "profile/graph.h"
 #include "profile/measure.h"
 #include "wire/json.h"
@@ -178,6 +179,6 @@ int cmd_diff(const struct command *self, struct options *o)
     int code = command_write(o, buf_bytes(&out), false);
     if (code != VESTA_EXIT_OK || n_breached == 0)
         return code;
-    fwrite(breached.data, 1, breached.len, stderr);
+    terminal_say(buf_bytes(&breached));
     return VESTA_EXIT_BREACHED;
 }

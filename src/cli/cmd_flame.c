@@ -90,7 +90,7 @@ int flame_draw(const struct loaded *l, const struct options *o, const char *titl
 int cmd_flame(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
-    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &l.budget};
     CLEANUP(buf_done) struct buf title = {0};
     struct error err = {""};
 
@@ -100,6 +100,8 @@ int cmd_flame(const struct command *self, struct options *o)
     int r = load_parts(&l, o, o->args, o->n_args, &err);
     if (r == 0)
         r = flame_draw(&l, o, o->title ? o->title : buf_cstr(&title), &out, &err);
+    if (r == 0 && buf_full(&out))
+        r = buf_error(&out, &err);
     if (r < 0 && r != -ENODATA)
         return command_fail(r, &err);
     int code = out.len ? command_write(o, buf_bytes(&out), true) : VESTA_EXIT_OK;

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/terminal.h"
 
 static bool needs_regex(int kind)
 {
@@ -21,7 +22,7 @@ static bool is_empty(int kind, const struct loaded *l)
 int cmd_report(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
-    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &l.budget};
     CLEANUP(buf_done) struct buf warnings = {0};
     struct error err = {""};
     const char *const *sources = o->args;
@@ -48,7 +49,7 @@ int cmd_report(const struct command *self, struct options *o)
     o->report.program = l.program;
     r = report_run((enum report_kind)self->argument, l.profile, &o->report, regex, &out, &err);
     if (warnings.len > 0)
-        fwrite(warnings.data, 1, warnings.len, stderr);
+        terminal_say(buf_bytes(&warnings));
     if (r == 0 && is_empty(self->argument, &l))
         r = error_set(&err, -ENODATA, "no data: the profile has no samples");
     if (r < 0 && (r != -ENODATA || out.len == 0))

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/terminal.h"
 #include "symbols/binary.h"
 #include "symbols/demangle.h"
 #include "symbols/symbolizer.h"
@@ -148,8 +149,10 @@ int cmd_symbolize(const struct command *self, struct options *o)
     if (r < 0)
         return command_fail(r == -EINVAL ? -EIO : r, &err);
     binary_lookup(b, request.lookups, request.n);
-    if (binary_notes(b)[0])
-        fprintf(stderr, "vesta: %s: %s", o->args[0], binary_notes(b));
+    if (binary_notes(b)[0]) {
+        fprintf(stderr, "vesta: %s: ", o->args[0]);
+        terminal_say(bytes_of(binary_notes(b)));
+    }
     print_all(&request, o, symbols.demangle, &out);
     return command_write(o, buf_bytes(&out), false);
 }

@@ -11,12 +11,14 @@
 #include "cli/color.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/terminal.h"
 #include "formats/format.h"
 
 #define INPUT_AND_REPORT                                                                           \
     (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT)
-#define TABLE        (INPUT_AND_REPORT | OPTIONS_JSON | OPTIONS_CSV)
-#define FILE_OPTIONS (OPTIONS_INPUT | OPTIONS_OUTPUT)
+#define TABLE          (INPUT_AND_REPORT | OPTIONS_JSON | OPTIONS_CSV)
+#define TERMINAL_CHUNK ((size_t)64 << 10)
+#define FILE_OPTIONS   (OPTIONS_INPUT | OPTIONS_OUTPUT)
 
 /* What --color said, for messages; those about the options themselves go by the terminal. */
 static enum color_mode message_color;
@@ -95,7 +97,8 @@ static void print_name(void)
 int command_fail(int r, const struct error *err)
 {
     print_name();
-    fprintf(stderr, "%s\n", err->text);
+    terminal_say(bytes_of(err->text));
+    fputc('\n', stderr);
     switch (r) {
     case -EINVAL:
         return VESTA_EXIT_USAGE;
@@ -135,6 +138,25 @@ static int write_all(int fd, struct bytes content)
     return 0;
 }
 
+/* Line by line: what is shown may be large. */
+static int write_terminal(struct bytes content)
+{
+    CLEANUP(buf_done) struct buf clean = {0};
+    int r = 0;
+
+    while (content.len > 0 && r == 0) {
+        const uint8_t *end = memchr(content.data, '\n', content.len);
+        size_t n = end ? (size_t)(end - content.data) + 1 : content.len;
+        terminal_clean(bytes_head(content, n), &clean);
+        content = bytes_from(content, n);
+        if (clean.len >= TERMINAL_CHUNK || content.len == 0) {
+            r = write_all(STDOUT_FILENO, buf_bytes(&clean));
+            buf_clear(&clean);
+        }
+    }
+    return r;
+}
+
 int command_write(const struct options *o, struct bytes content, bool is_binary)
 {
     struct error err;
@@ -147,7 +169,7 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
             return VESTA_EXIT_USAGE;
         }
         fflush(stdout);
-        r = write_all(STDOUT_FILENO, content);
+        r = isatty(STDOUT_FILENO) ? write_terminal(content) : write_all(STDOUT_FILENO, content);
         if (r == -EPIPE)
             return VESTA_EXIT_OK; /* the reader has seen enough */
         errno = -r;

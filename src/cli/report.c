@@ -461,5 +461,5 @@ int report_run(enum report_kind kind, const struct profile *p, const struct repo
     if (rc == 0 && p->n_samples > 0 && r.p->n_samples == 0 && kind != REPORT_COMMENTS)
         rc = error_set(err, -ENODATA, "no data: no sample passes the filters");
     label_units_done(&r.units);
-    return rc;
+    return buf_full(out) ? buf_error(out, err) : rc;
 }

@@ -142,7 +142,7 @@ static bool text_trace(struct report *r, struct frames *f, size_t i)
     if (!text_labels(r, profile_attrs(r->p, i)))
         return false;
     report_value(r, shown_value(r, i), value);
-    for (uint32_t n = r->p->node[i]; n != 0; n = d->node_parent.data[n]) {
+    for (uint32_t n = r->p->node[i]; n != 0 && !buf_full(r->out); n = d->node_parent.data[n]) {
         uint32_t count;
         size_t first = frames_of(f, d->node_location.data[n], &count);
         for (uint32_t k = 0; k < count; k++) {
@@ -192,7 +192,7 @@ static bool json_trace(struct report *r, struct frames *f, size_t i, struct json
     json_labels(r, profile_attrs(r->p, i), w);
     json_key(w, "stack");
     json_begin_array(w);
-    for (uint32_t n = r->p->node[i]; n != 0; n = d->node_parent.data[n]) {
+    for (uint32_t n = r->p->node[i]; n != 0 && !buf_full(r->out); n = d->node_parent.data[n]) {
         uint32_t count;
         size_t first = frames_of(f, d->node_location.data[n], &count);
         for (uint32_t k = 0; k < count; k++)
@@ -208,11 +208,11 @@ static bool csv_trace(struct report *r, struct frames *f, size_t i)
 {
     struct dict *d = r->dict;
     VEC(uint32_t) path = {0};
-    struct buf text = {0};
+    struct buf text = {.budget = d->budget};
 
     for (uint32_t n = r->p->node[i]; n != 0; n = d->node_parent.data[n])
         (void)vec_push(d->budget, &path, d->node_location.data[n]);
-    for (size_t k = path.len; k-- > 0;) {
+    for (size_t k = path.len; k-- > 0 && !buf_full(&text);) {
         uint32_t count;
         size_t first = frames_of(f, path.data[k], &count);
         while (count-- > 0) {
@@ -222,6 +222,7 @@ static bool csv_trace(struct report *r, struct frames *f, size_t i)
     }
     buf_addf(r->out, "%lld,", (long long)shown_value(r, i));
     report_csv_field(r->out, buf_cstr(&text), true);
+    r->out->full = r->out->full || buf_full(&text);
     buf_done(&text);
     vec_done(d->budget, &path);
     return !budget_failed(d->budget);
@@ -242,7 +243,7 @@ int report_traces(struct report *r)
         buf_add_str(r->out, "value,stack\n");
     else
         json_begin_array(&w);
-    for (size_t i = 0; ok && i < r->p->n_samples; i++) {
+    for (size_t i = 0; ok && !buf_full(r->out) && i < r->p->n_samples; i++) {
         if (r->o.output == REPORT_TEXT)
             ok = text_trace(r, &frames, i);
         else if (r->o.output == REPORT_CSV)
@@ -294,7 +295,7 @@ static void raw_fraction(int64_t ns, struct buf *out)
     if (ns <= 0)
         return;
     buf_addf(out, ".%09lld", (long long)ns);
-    while (out->data[out->len - 1] == '0')
+    while (!buf_full(out) && out->data[out->len - 1] == '0')
         out->len--;
 }
 
@@ -343,13 +344,20 @@ static bool raw_number(struct raw *w)
     const struct profile *p = w->r->p;
     struct dict *d = w->r->dict;
 
+    VEC(bool) seen = {0};
+
     if (!vec_resize(d->budget, &w->location_id, d->locations.len) ||
-        !vec_resize(d->budget, &w->mapping_id, d->mappings.len))
+        !vec_resize(d->budget, &w->mapping_id, d->mappings.len) ||
+        !vec_resize(d->budget, &seen, dict_n_nodes(d)))
         return false;
+    /* The callers of a node that was seen were seen with it. */
     for (size_t i = 0; i < p->n_samples; i++) {
-        for (uint32_t n = p->node[i]; n != 0; n = d->node_parent.data[n])
+        for (uint32_t n = p->node[i]; n != 0 && !seen.data[n]; n = d->node_parent.data[n]) {
+            seen.data[n] = true;
             w->location_id.data[d->node_location.data[n]] = 1;
+        }
     }
+    vec_done(d->budget, &seen);
     for (size_t i = 0; i < p->mappings.len; i++) {
         raw_number_mapping(w, p->mappings.data[i]);
     }
@@ -407,11 +415,11 @@ static void raw_samples(const struct raw *w)
     const struct profile *p = r->p;
     const struct dict *d = r->dict;
 
-    for (size_t i = 0; i < p->n_samples; i++) {
+    for (size_t i = 0; i < p->n_samples && !buf_full(r->out); i++) {
         for (uint32_t t = 0; t < p->n_types; t++)
             buf_addf(r->out, " %10lld", (long long)p->values[t][i]);
         buf_add_str(r->out, ": ");
-        for (uint32_t n = p->node[i]; n != 0; n = d->node_parent.data[n])
+        for (uint32_t n = p->node[i]; n != 0 && !buf_full(r->out); n = d->node_parent.data[n])
             buf_addf(r->out, "%u ", w->location_id.data[d->node_location.data[n]]);
         buf_add_byte(r->out, '\n');
         raw_labels(r, profile_attrs(p, i), false);

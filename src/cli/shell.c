@@ -14,6 +14,7 @@
 #include "cli/browser.h"
 #include "cli/command.h"
 #include "cli/flame.h"
+#include "cli/terminal.h"
 
 #define WORDS_MAX 64
 #define SETTABLE  (OPTIONS_FILTER | OPTIONS_REPORT)
@@ -191,7 +192,7 @@ static int show(int verb, const struct request *q, struct bytes content, struct 
 
 static int run_verb(struct shell *s, int verb, int count, char **words, size_t n, struct error *err)
 {
-    CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &s->l->budget};
     CLEANUP(buf_done) struct buf warnings = {0};
     struct request q = {.options = s->o->report};
 
@@ -213,11 +214,13 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
         r = flame_draw(s->l, &o, "Flame graph", &out, err);
         if (r == -ENODATA)
             buf_clear(&out); /* not worth a browser */
+        if (r == 0 && buf_full(&out))
+            r = buf_error(&out, err);
     } else {
         r = report_run(verbs[verb].kind, s->l->profile, &q.options, q.regex, &out, err);
     }
     if (warnings.len > 0)
-        fwrite(warnings.data, 1, warnings.len, stderr);
+        terminal_say(buf_bytes(&warnings));
     if (r < 0 && (r != -ENODATA || out.len == 0))
         return r;
     int shown = show(verb, &q, buf_bytes(&out), err);
@@ -396,10 +399,15 @@ static void greet(const struct shell *s)
 
     if (report_describe(p, &s->o->report, &lines, &err) == 0)
         fputs(buf_cstr(&lines), stdout);
+    CLEANUP(buf_done) struct buf types = {0};
+
     printf("%s, %zu samples; types:", s->l->format->title, p->n_samples);
-    for (uint32_t t = 0; t < p->n_types; t++)
-        printf(" %s%s", dict_cstr(p->dict, p->types[t].type),
-               t == profile_default_index(p) ? "*" : "");
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        buf_add_byte(&types, ' ');
+        terminal_clean(dict_text(p->dict, p->types[t].type), &types);
+        buf_add_str(&types, t == profile_default_index(p) ? "*" : "");
+    }
+    fwrite(types.data, 1, types.len, stdout);
     puts("\nType \"help\" for what can be asked, \"top\" to start.");
 }
 

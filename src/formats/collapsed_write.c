@@ -144,6 +144,8 @@ static void add_count(int64_t v, bool is_fraction, struct buf *out)
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     buf_addf(out, "%s%" PRIu64 ".%06" PRIu64, v < 0 ? "-" : "", u / COLLAPSED_FRACTION,
              u % COLLAPSED_FRACTION);
+    if (buf_full(out))
+        return;
     while (out->data[out->len - 1] == '0')
         out->len--;
     if (out->data[out->len - 1] == '.')
@@ -162,12 +164,12 @@ static bool add_stack(struct writer *w, uint32_t node, struct buf *out)
         if (!vec_push(b, &w->texts, w->names->node_location.data[node]))
             return false;
     }
-    for (size_t i = w->texts.len; i > 0; i--) {
+    for (size_t i = w->texts.len; i > 0 && !buf_full(out); i--) {
         buf_add_bytes(out, dict_text(w->names, w->texts.data[i - 1]));
         if (i > 1)
             buf_add_byte(out, ';');
     }
-    return true;
+    return !buf_full(out);
 }
 
 struct text_line {
@@ -186,10 +188,10 @@ static int compare_lines(const void *pa, const void *pb)
     return a->len < b->len ? -1 : a->len > b->len;
 }
 
-static bool write_lines(struct writer *w, bool is_fraction, struct buf *out)
+static int write_lines(struct writer *w, bool is_fraction, struct buf *out, struct error *err)
 {
     struct budget *b = w->dict->budget;
-    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(buf_done) struct buf text = {.budget = b};
     VEC(struct text_line) lines = {0};
     bool ok = true;
 
@@ -208,7 +210,9 @@ static bool write_lines(struct writer *w, bool is_fraction, struct buf *out)
     for (size_t i = 0; ok && i < lines.len; i++)
         buf_add(out, text.data + lines.data[i].at, lines.data[i].len);
     vec_done(b, &lines);
-    return ok;
+    if (buf_full(&text))
+        return buf_error(&text, err);
+    return ok ? 0 : budget_error(b, err);
 }
 
 static void state_other_types(const struct profile *p, uint32_t kept, struct buf *losses)
@@ -301,8 +305,8 @@ int collapsed_encode(const struct profile_set *set, struct buf *out, struct buf 
     }
     bool is_fraction =
         strcmp(dict_cstr(p->dict, p->types[type].unit), COLLAPSED_FRACTION_UNIT) == 0;
-    if (!write_lines(&w, is_fraction, out))
-        return budget_error(p->dict->budget, err);
-    state_losses(&w, p, type, losses);
-    return 0;
+    int r = write_lines(&w, is_fraction, out, err);
+    if (r == 0)
+        state_losses(&w, p, type, losses);
+    return r;
 }

@@ -16,11 +16,12 @@
 extern const char flame_svg_js[], flame_svg_css[];
 extern const size_t flame_svg_js_len, flame_svg_css_len;
 
-#define ROW_PX       19
-#define TOP_PX       76
-#define HUES         24
-#define STATIC_SHARE 0.0008 /* narrower frames wait for the script */
-#define LABEL_SHARE  0.02
+#define ROW_PX          19
+#define TOP_PX          76
+#define HUES            24
+#define LABEL_BYTES_MAX 512    /* what the widest screen shows of a name */
+#define STATIC_SHARE    0.0008 /* narrower frames wait for the script */
+#define LABEL_SHARE     0.02
 
 /* One frame to draw, in depth-first order: its subtree follows it. */
 struct box {
@@ -338,7 +339,7 @@ static void add_static_boxes(struct buf *out, struct picture *f)
     double whole = (double)f->width.data[0];
     char text[16];
 
-    for (size_t i = 0; i < f->boxes.len; i++) {
+    for (size_t i = 0; i < f->boxes.len && !buf_full(out); i++) {
         const struct box *b = &f->boxes.data[i];
         double width = (double)f->width.data[b->node];
         uint32_t frame = f->tree.frame.data[b->node];
@@ -354,7 +355,7 @@ static void add_static_boxes(struct buf *out, struct picture *f)
                      : class_of(f, frame, text));
         if (width / whole >= LABEL_SHARE) {
             buf_add_str(out, "<text x=\"3\" y=\"13\">");
-            add_escaped(out, bytes_of(tree_name(&f->tree, b->node)));
+            add_escaped(out, bytes_head(bytes_of(tree_name(&f->tree, b->node)), LABEL_BYTES_MAX));
             buf_add_str(out, "</text>");
         }
         buf_add_str(out, "</svg>\n");

@@ -453,11 +453,12 @@ static void write_attributes(struct otlp_writer *w)
 
 static void write_stacks(struct otlp_writer *w)
 {
-    for (size_t i = 0; i < w->stacks.len; i++) {
+    for (size_t i = 0; i < w->stacks.len && !buf_full(w->out); i++) {
         size_t at = pb_begin(w->out, 7);
         if (i > 0) {
             size_t list = pb_begin(w->out, 1);
-            for (uint32_t n = w->stacks.data[i]; n != 0; n = w->from->node_parent.data[n])
+            for (uint32_t n = w->stacks.data[i]; n != 0 && !buf_full(w->out);
+                 n = w->from->node_parent.data[n])
                 pb_put_varint(w->out, w->locations[w->from->node_location.data[n]]);
             pb_end(w->out, list);
         }
@@ -467,10 +468,16 @@ static void write_stacks(struct otlp_writer *w)
 
 void otlp_write_dictionary(struct otlp_writer *w)
 {
+    uint32_t *seen = map_new(w->from->node_parent.len);
+
+    /* The callers of a node that was seen were seen with it. */
     for (size_t i = 1; i < w->stacks.len; i++) {
-        for (uint32_t n = w->stacks.data[i]; n != 0; n = w->from->node_parent.data[n])
+        for (uint32_t n = w->stacks.data[i]; n != 0 && !seen[n]; n = w->from->node_parent.data[n]) {
+            seen[n] = 1;
             put_location(w, w->from->node_location.data[n]);
+        }
     }
+    free(seen);
     size_t at = pb_begin(w->out, 2);
     write_mappings(w);
     write_locations(w);

@@ -144,10 +144,12 @@ static void write_message(struct json_writer *w, const struct otlp_schema *s, st
 int otlp_encode_json(const struct profile_set *set, struct buf *out, struct buf *losses,
                      struct error *err)
 {
-    struct buf message = {0};
+    struct buf message = {.budget = set->budget};
     struct json_writer w = {.out = out};
     int r = otlp_encode(set, &message, losses, err);
 
+    if (r == 0 && buf_full(&message))
+        r = buf_error(&message, err);
     if (r == 0) {
         write_message(&w, &otlp_schema_root, buf_bytes(&message));
         buf_add_byte(out, '\n');

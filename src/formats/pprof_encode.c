@@ -275,7 +275,8 @@ static void put_sample(struct encoder *e, size_t i)
 
     if (p->node[i] != 0) {
         size_t at = pb_begin(e->out, PPROF_SAMPLE_LOCATION);
-        for (uint32_t node = p->node[i]; node != 0; node = d->node_parent.data[node])
+        for (uint32_t node = p->node[i]; node != 0 && !buf_full(e->out);
+             node = d->node_parent.data[node])
             pb_put_varint(e->out, e->locations[d->node_location.data[node]]);
         pb_end(e->out, at);
     }
@@ -384,7 +385,7 @@ static void put_profile(struct encoder *e)
     add_string(e, (struct bytes){0});
     for (uint32_t t = 0; t < e->p->n_types; t++)
         put_value_type(e, PPROF_SAMPLE_TYPE, e->p->types[t]);
-    for (size_t i = 0; i < e->p->n_samples; i++)
+    for (size_t i = 0; i < e->p->n_samples && !buf_full(e->out); i++)
         put_sample(e, i);
     for (size_t i = 0; i < e->n_mappings; i++)
         put_mapping(e, e->mapping_list[i]);
@@ -419,7 +420,7 @@ static void lose_surroundings(struct encoder *e)
 int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *losses,
                  struct error *err)
 {
-    struct buf plain = {0};
+    struct buf plain = {.budget = set->budget};
 
     if (set->profiles.len != 1)
         return error_set(err, -EOPNOTSUPP, "pprof holds one profile, not %zu", set->profiles.len);
@@ -440,7 +441,9 @@ int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *los
 
     put_profile(&e);
     lose_surroundings(&e);
-    gzip_pack(buf_bytes(&plain), GZIP_LEVEL, out);
+    int r = buf_full(&plain) ? buf_error(&plain, err) : 0;
+    if (r == 0)
+        gzip_pack(buf_bytes(&plain), GZIP_LEVEL, out);
     for (int i = 0; i < LOSS_COUNT; i++) {
         if (e.lost & 1u << i)
             buf_addf(losses, "%s\n", loss_texts[i]);
@@ -451,5 +454,5 @@ int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *los
                                 e.mapping_list, e.attr_texts, e.trace_texts, e.span_texts};
     for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
         free(tables[i]);
-    return 0;
+    return r;
 }

@@ -262,7 +262,7 @@ static void write_rows(struct scope_writer *w, const scope_rows *rows)
 
     json_key(json, "samples");
     json_begin_array(json);
-    for (size_t i = 0; i < rows->len; i++) {
+    for (size_t i = 0; i < rows->len && !buf_full(json->out); i++) {
         if (rows->data[i].value > 0)
             write_stack(w, rows->data[i].node);
         w->lost_negatives = w->lost_negatives || rows->data[i].value < 0;

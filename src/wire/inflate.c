@@ -232,7 +232,9 @@ void gzip_pack(struct bytes in, int level, struct buf *out)
     if (!c)
         abort();
     size_t room = libdeflate_gzip_compress_bound(c, in.len);
-    out->len += libdeflate_gzip_compress(c, in.data ? in.data : (const uint8_t *)"", in.len,
-                                         buf_reserve(out, room), room);
+    uint8_t *to = buf_reserve(out, room);
+    if (to)
+        out->len +=
+            libdeflate_gzip_compress(c, in.data ? in.data : (const uint8_t *)"", in.len, to, room);
     libdeflate_free_compressor(c);
 }

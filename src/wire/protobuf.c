@@ -21,6 +21,8 @@ void pb_put_varint(struct buf *b, uint64_t v)
     uint8_t *p = buf_reserve(b, 10);
     size_t n = 0;
 
+    if (!p)
+        return;
     while (v >= 0x80) {
         p[n++] = (uint8_t)(v | 0x80);
         v >>= 7;
@@ -61,10 +63,14 @@ void pb_end(struct buf *b, size_t at)
     uint8_t length[10];
     size_t n = 0;
 
+    if (buf_full(b))
+        return;
+
     for (uint64_t v = len; n == 0 || v; v >>= 7)
         length[n++] = (uint8_t)((v & 0x7f) | (v >> 7 ? 0x80 : 0));
     if (n > 1) {
-        buf_reserve(b, n - 1);
+        if (!buf_reserve(b, n - 1))
+            return;
         memmove(b->data + at + n - 1, b->data + at, len);
         b->len += n - 1;
     }
