@@ -12,6 +12,7 @@ struct profile *profile_new(struct dict *d)
     if (!p)
         abort();
     p->dict = d;
+    p->charged = budget_take(d->budget, sizeof(*p)) ? sizeof(*p) : 0;
     return p;
 }
 
@@ -28,6 +29,7 @@ void profile_free(struct profile *p)
         budget_free(b, p->values[t], p->cap * sizeof(int64_t));
     vec_done(b, &p->comments);
     vec_done(b, &p->mappings);
+    budget_give(b, p->charged);
     free(p);
 }
 
@@ -165,8 +167,10 @@ struct profile *profile_copy(const struct profile *p, const uint32_t *columns, u
 {
     struct budget *b = p->dict->budget;
     CLEANUP(profile_freep) struct profile *copy = profile_new(p->dict);
+    size_t charged = copy->charged;
 
     *copy = *p;
+    copy->charged = charged;
     memset(copy->values, 0, sizeof(copy->values));
     copy->node = copy->attrs = copy->link = NULL;
     copy->time_ns = NULL;
@@ -291,7 +295,7 @@ struct profile *profile_set_add(struct profile_set *s)
 {
     struct profile *p = profile_new(s->dict);
 
-    if (vec_push(s->budget, &s->profiles, p))
+    if (p->charged && vec_push(s->budget, &s->profiles, p))
         return p;
     profile_free(p);
     return NULL;

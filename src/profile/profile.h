@@ -31,6 +31,7 @@ struct value_type {
 
 struct profile {
     struct dict *dict;
+    size_t charged; /* what the budget paid for this struct: a file may hold very many */
 
     uint32_t n_types;
     struct value_type types[PROFILE_TYPES_MAX];
@@ -67,7 +68,7 @@ struct profile {
     bool is_cumulative;                   /* old OTLP layouts: values since process start */
 };
 
-/* The dictionary's budget pays for the columns. */
+/* Never NULL. The dictionary's budget pays for it and its columns, and fails when it is spent. */
 struct profile *profile_new(struct dict *d);
 void profile_free(struct profile *p); /* NULL is fine */
 DEFINE_CLEANUP(struct profile *, profile_free)

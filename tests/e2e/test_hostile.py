@@ -109,3 +109,12 @@ def test_long_names_do_not_fill_a_flame_graph(tmp_path, vesta):
     source.write_text(";".join(["n" * 20000] * 200) + " 1\n")
     vesta("flame", source, "-o", tmp_path / "f.svg", check=0)
     assert (tmp_path / "f.svg").stat().st_size < 1 << 20
+
+
+def test_a_trace_of_very_many_threads_stops_at_the_memory_limit(tmp_path, vesta):
+    event = '{{"ph":"X","name":"f","ts":{0},"dur":1,"pid":{0},"tid":{0}}}'
+    source = tmp_path / "threads.json"
+    source.write_text('{"traceEvents":[' + ",".join(map(event.format, range(20000))) + "]}")
+    vesta("top", source, check=0)
+    done = vesta("top", "-max-memory=24MiB", source, check=1)
+    assert b"memory limit of 24 MiB reached: " in done.err
