@@ -407,7 +407,7 @@ static void greet(const struct shell *s)
         terminal_clean(dict_text(p->dict, p->types[t].type), &types);
         buf_add_str(&types, t == profile_default_index(p) ? "*" : "");
     }
-    fwrite(types.data, 1, types.len, stdout);
+    fputs(buf_cstr(&types), stdout);
     puts("\nType \"help\" for what can be asked, \"top\" to start.");
 }
 

@@ -61,5 +61,6 @@ void terminal_say(struct bytes text)
     CLEANUP(buf_done) struct buf clean = {0};
 
     terminal_clean(text, &clean);
-    fwrite(clean.data, 1, clean.len, stderr);
+    if (clean.len > 0)
+        fwrite(clean.data, 1, clean.len, stderr);
 }

@@ -68,6 +68,13 @@ static int64_t magnitude(int64_t v)
     return v == INT64_MIN ? INT64_MAX : v < 0 ? -v : v;
 }
 
+/* Adds what is not negative; past the largest number it stays there. */
+static void add_width(int64_t *to, int64_t v)
+{
+    if (__builtin_add_overflow(*to, v, to))
+        *to = INT64_MAX;
+}
+
 /* Widths must add up: a frame is as wide as the magnitudes of all samples below it. */
 static bool add_widths(struct picture *f, const struct tree *base)
 {
@@ -82,14 +89,14 @@ static bool add_widths(struct picture *f, const struct tree *base)
         if (base) {
             f->old_self.data[i] = magnitude(base->self.data[i]);
             f->old_total.data[i] = f->old_self.data[i];
-            f->self.data[i] += f->old_self.data[i];
+            add_width(&f->self.data[i], f->old_self.data[i]);
         }
         f->width.data[i] = f->self.data[i];
     }
     for (size_t i = n; i-- > 1;) {
-        f->width.data[f->tree.parent.data[i]] += f->width.data[i];
+        add_width(&f->width.data[f->tree.parent.data[i]], f->width.data[i]);
         if (base)
-            f->old_total.data[f->tree.parent.data[i]] += f->old_total.data[i];
+            add_width(&f->old_total.data[f->tree.parent.data[i]], f->old_total.data[i]);
     }
     return true;
 }
@@ -112,7 +119,8 @@ static bool find_cut(struct picture *f, int64_t *ret)
     if (!vec_append(f->budget, &sorted, f->width.data, n))
         return false;
     qsort(sorted.data, n, sizeof(int64_t), compare_i64_down);
-    *ret = sorted.data[FLAME_FRAMES_MAX] + 1;
+    *ret = sorted.data[FLAME_FRAMES_MAX];
+    add_width(ret, 1);
     vec_done(f->budget, &sorted);
     return true;
 }
@@ -162,7 +170,7 @@ static bool place_boxes(struct picture *f)
             used.data[depth] = start + (double)width;
         } else if (width > 0) {
             f->cut_frames++;
-            f->cut_weight += f->width.data[node];
+            add_width(&f->cut_weight, f->width.data[node]);
         }
         if (keep && t->first_child.data[node]) {
             node = t->first_child.data[node];

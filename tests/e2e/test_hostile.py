@@ -118,3 +118,12 @@ def test_a_trace_of_very_many_threads_stops_at_the_memory_limit(tmp_path, vesta)
     vesta("top", source, check=0)
     done = vesta("top", "-max-memory=24MiB", source, check=1)
     assert b"memory limit of 24 MiB reached: " in done.err
+
+
+def test_sums_past_64_bits_are_drawn_as_wide_as_can_be(tmp_path, vesta):
+    source = tmp_path / "p.collapsed"
+    source.write_text("a;b 9223372036854775807\na;c 9223372036854775807\n")
+    done = vesta("flame", source, "-o", tmp_path / "f.svg", check=0)
+    assert done.err == b""
+    picture = (tmp_path / "f.svg").read_text()
+    assert ">b</text>" in picture and ">c</text>" in picture
