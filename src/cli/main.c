@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,6 +288,9 @@ static const struct command *find_dashed(int argc, char **argv, bool *ret_has_re
 int main(int argc, char **argv)
 {
     hash_randomize();
+    /* Blocks of a few MB come from the heap, where freed pages are used again: on small profiles
+     * first touches of fresh pages would cost as much as reading does. */
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         help(stderr);

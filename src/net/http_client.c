@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "net/http1.h"
+#include "net/tls_lib.h"
 #include "net/url.h"
 
 #define REDIRECTS_MAX 5
@@ -24,6 +22,7 @@
  * sleeps, so that progress and the timeout work in every phase. */
 struct connection {
     int fd;
+    const struct tls_lib *lib; /* NULL unless the URL is https */
     SSL_CTX *context;
     SSL *tls;
     const struct http_get_options *o;
@@ -41,8 +40,10 @@ static double now_s(void)
 
 static void connection_done(struct connection *c)
 {
-    SSL_free(c->tls);
-    SSL_CTX_free(c->context);
+    if (c->lib) {
+        c->lib->SSL_free(c->tls);
+        c->lib->SSL_CTX_free(c->context);
+    }
     if (c->fd >= 0)
         close(c->fd);
 }
@@ -105,10 +106,10 @@ static int connect_any(struct connection *c, struct error *err)
 
 static int tls_error(struct connection *c, struct error *err)
 {
-    long verify = c->tls ? SSL_get_verify_result(c->tls) : X509_V_OK;
-    unsigned long code = ERR_get_error();
-    const char *why = verify != X509_V_OK ? X509_verify_cert_error_string(verify)
-                      : code              ? ERR_reason_error_string(code)
+    long verify = c->tls ? c->lib->SSL_get_verify_result(c->tls) : X509_V_OK;
+    unsigned long code = c->lib->ERR_get_error();
+    const char *why = verify != X509_V_OK ? c->lib->X509_verify_cert_error_string(verify)
+                      : code              ? c->lib->ERR_reason_error_string(code)
                                           : "the connection was closed";
     return error_set(err, -EPROTO, "TLS with %s:%s failed: %s", c->url->host, c->url->port,
                      why ? why : "unknown reason");
@@ -118,7 +119,7 @@ static int tls_error(struct connection *c, struct error *err)
  */
 static int tls_wait(struct connection *c, int result, struct error *err)
 {
-    switch (SSL_get_error(c->tls, result)) {
+    switch (c->lib->SSL_get_error(c->tls, result)) {
     case SSL_ERROR_WANT_READ:
         return wait_for(c, POLLIN, err);
     case SSL_ERROR_WANT_WRITE:
@@ -132,22 +133,27 @@ static int tls_wait(struct connection *c, int result, struct error *err)
 
 static int start_tls(struct connection *c, struct error *err)
 {
-    c->context = SSL_CTX_new(TLS_client_method());
-    if (!c->context || !SSL_CTX_set_default_verify_paths(c->context))
+    int loaded = tls_lib_get(&c->lib, err);
+    if (loaded < 0)
+        return loaded;
+    c->context = c->lib->SSL_CTX_new(c->lib->TLS_client_method());
+    if (!c->context || !c->lib->SSL_CTX_set_default_verify_paths(c->context))
         return tls_error(c, err);
-    SSL_CTX_set_verify(c->context, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_min_proto_version(c->context, TLS1_2_VERSION);
-    c->tls = SSL_new(c->context);
-    if (!c->tls || !SSL_set_fd(c->tls, c->fd))
+    c->lib->SSL_CTX_set_verify(c->context, SSL_VERIFY_PEER, NULL);
+    c->lib->SSL_CTX_ctrl(c->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+    c->tls = c->lib->SSL_new(c->context);
+    if (!c->tls || !c->lib->SSL_set_fd(c->tls, c->fd))
         return tls_error(c, err);
-    X509_VERIFY_PARAM *param = SSL_get0_param(c->tls);
-    if (X509_VERIFY_PARAM_set1_ip_asc(param, c->url->host) != 1) {
-        SSL_set_tlsext_host_name(c->tls, c->url->host);
-        if (!SSL_set1_host(c->tls, c->url->host))
+    X509_VERIFY_PARAM *param = c->lib->SSL_get0_param(c->tls);
+    if (c->lib->X509_VERIFY_PARAM_set1_ip_asc(param, c->url->host) != 1) {
+        /* The header's macro casts the constness away as well. */
+        c->lib->SSL_ctrl(c->tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                         (void *)(uintptr_t)c->url->host);
+        if (!c->lib->SSL_set1_host(c->tls, c->url->host))
             return tls_error(c, err);
     }
     for (;;) {
-        int n = SSL_connect(c->tls);
+        int n = c->lib->SSL_connect(c->tls);
         if (n == 1)
             return 0;
         int r = tls_wait(c, n, err);
@@ -162,7 +168,7 @@ static int send_all(struct connection *c, struct bytes data, struct error *err)
         ssize_t n;
         int r = 0;
         if (c->tls) {
-            n = SSL_write(c->tls, data.data, (int)data.len);
+            n = c->lib->SSL_write(c->tls, data.data, (int)data.len);
             if (n <= 0)
                 r = tls_wait(c, (int)n, err);
         } else {
@@ -187,7 +193,7 @@ static ssize_t receive(struct connection *c, uint8_t *to, size_t size, struct er
         ssize_t n;
         int r;
         if (c->tls) {
-            n = SSL_read(c->tls, to, (int)size);
+            n = c->lib->SSL_read(c->tls, to, (int)size);
             r = n > 0 ? 0 : tls_wait(c, (int)n, err);
             if (r == 1)
                 return 0;
