@@ -40,10 +40,10 @@ int tls_lib_get(const struct tls_lib **ret, struct error *err)
         is_there = load(&loaded);
     }
     if (!is_there)
-        return error_set(
-            err, -EOPNOTSUPP,
-            "https needs OpenSSL's libssl.so." TEXT_OF(
-                OPENSSL_SHLIB_VERSION) ", which is not installed (the package libssl3)");
+        return error_set(err, -EOPNOTSUPP,
+                         "https needs OpenSSL's libssl.so." TEXT_OF(
+                             OPENSSL_SHLIB_VERSION) ", which is not installed (Debian: apt-get "
+                                                    "install libssl-dev)");
     *ret = &loaded;
     return 0;
 }
