@@ -1,10 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -158,6 +161,43 @@ static int write_terminal(struct bytes content)
     return r;
 }
 
+static int write_and_close(int fd, struct bytes content)
+{
+    int r = write_all(fd, content);
+
+    if (close(fd) < 0 && r == 0)
+        r = -errno;
+    return r;
+}
+
+/* Writes beside the file and renames, so that a full disk or a kill leaves the old one whole. What
+ * is not a plain file (a device, a link), or lies where no file can be made, is written directly.
+ */
+static int write_file(const char *path, struct bytes content)
+{
+    char beside[PATH_MAX];
+    struct stat st;
+    bool exists = lstat(path, &st) == 0;
+    bool is_plain = exists ? S_ISREG(st.st_mode) : errno == ENOENT;
+    int n = snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
+    int fd = is_plain && n > 0 && (size_t)n < sizeof(beside) ? mkostemp(beside, O_CLOEXEC) : -1;
+
+    if (fd < 0) {
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        return fd < 0 ? -errno : write_and_close(fd, content);
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    int r = fchmod(fd, exists ? st.st_mode & 07777 : 0666 & ~mask) < 0 ? -errno : 0;
+    int written = write_and_close(fd, content);
+    r = r < 0 ? r : written;
+    if (r == 0 && rename(beside, path) < 0)
+        r = -errno;
+    if (r < 0)
+        unlink(beside);
+    return r;
+}
+
 int command_write(const struct options *o, struct bytes content, bool is_binary)
 {
     struct error err;
@@ -177,13 +217,7 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
         return r < 0 ? command_fail(-EIO, (error_set(&err, r, "could not write: %m"), &err))
                      : VESTA_EXIT_OK;
     }
-    CLEANUP(closep) int fd = open(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return command_fail(
-            -EIO, (error_set(&err, -errno, "could not write \"%s\": %m", o->output), &err));
-    r = write_all(fd, content);
-    if (r == 0 && close(TAKE_FD(fd)) < 0)
-        r = -errno;
+    r = write_file(o->output, content);
     errno = -r;
     if (r < 0)
         return command_fail(-EIO,

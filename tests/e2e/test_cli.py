@@ -416,6 +416,36 @@ def test_a_full_disk_is_an_error(vesta, profile):
     assert "No space left" in result.err.decode()
 
 
+def test_what_cannot_be_written_leaves_the_old_file_whole(tmp_path, profile):
+    import resource
+    import signal
+    import subprocess
+    import conftest
+
+    out = tmp_path / "kept.svg"
+    out.write_text("what was there")
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as a full disk: an error, not a signal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = subprocess.run([str(conftest.BUILD / "vesta"), "flame", str(profile), "-o", str(out)],
+                          preexec_fn=limit, restore_signals=False, capture_output=True)
+    assert done.returncode == 1
+    assert b"File too large" in done.stderr
+    assert out.read_text() == "what was there"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept.svg", "p.collapsed"]
+
+
+def test_an_overwritten_file_keeps_its_mode(vesta, tmp_path, profile):
+    out = tmp_path / "x.svg"
+    out.write_text("old")
+    out.chmod(0o640)
+    vesta("flame", profile, "-o", out, check=0)
+    assert "<svg" in out.read_text()
+    assert out.stat().st_mode & 0o777 == 0o640
+
+
 def test_the_example_of_the_readme_is_true(vesta):
     import conftest
     readme = (conftest.ROOT / "README.md").read_text()

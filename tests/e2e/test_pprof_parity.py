@@ -344,7 +344,7 @@ def test_upstream_reports_are_reproduced(corpus, golden):
     file, source, verb, options = golden
     verb, _, argument = verb.partition("=")
     if verb == "callgrind":
-        pytest.skip("callgrind is a format here: see test_callgrind.py")
+        pytest.skip("callgrind is a format here: see tests/formats/test_callgrind.c")
     verb = "top" if verb == "text" else verb
     options = [f"-sample_index={o[1:]}" if o in SAMPLE_FLAGS else o for o in options]
     path = str(corpus / "pprof/upstream-driver" / source)
