@@ -22,6 +22,18 @@ struct budget {
     size_t asked; /* the first request that did not fit... */
     size_t stood; /* ...and what was in use then */
     bool failed;
+    struct budget_keep *keep; /* NULL: blocks that are freed or outgrown go at once */
+};
+
+/*
+ * With one of these at `keep`, memory that is given up stays where it is, charged, until
+ * budget_reclaim(). Tables whose elements never change once added can then be read without a lock
+ * while their owner adds to them: a reader that was handed (data, len) reads on in a block that has
+ * been outgrown since. A zeroed one is empty; it lives longer than what is charged to the budget.
+ */
+struct budget_keep {
+    struct budget_kept *first;
+    size_t bytes; /* given up and still charged */
 };
 
 #define BUDGET_DEFAULT_BYTES ((size_t)1 << 30)
@@ -71,7 +83,14 @@ int budget_error(const struct budget *b, struct error *err);
 
 /*
  * realloc() within a budget: true and *p of new_size bytes, or false with *p as it was. Large
- * blocks move by remapping, so growing by doubling touches no memory twice.
+ * blocks move by remapping, so growing by doubling touches no memory twice. When outgrown blocks
+ * are kept, growing takes all of new_size.
  */
 bool budget_resize(struct budget *b, void **p, size_t old_size, size_t new_size);
 void budget_free(struct budget *b, void *p, size_t size);
+
+/* budget_free() of what no reader can have, such as an index only its owner searches: not kept. */
+void budget_drop(struct budget *b, void *p, size_t size);
+
+/* Frees all that was kept. For the owner, once no reader is left. */
+void budget_reclaim(struct budget *b);

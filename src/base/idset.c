@@ -54,6 +54,6 @@ bool idset_reserve(struct budget *b, struct idset *set, size_t n)
 void idset_done(struct budget *b, struct idset *set)
 {
     if (set->slots)
-        budget_free(b, set->slots, (set->mask + 1) * sizeof(uint64_t));
+        budget_drop(b, set->slots, (set->mask + 1) * sizeof(uint64_t));
     *set = (struct idset){0};
 }

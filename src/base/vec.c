@@ -11,7 +11,8 @@ bool vec_grow_(struct budget *b, void **data, size_t *cap, size_t len, size_t mo
     if (want < need)
         want = need;
     /* Near the limit take just what is needed rather than fail for the sake of doubling. */
-    if (want * size - *cap * size > b->limit - b->used)
+    size_t outgrown = b->keep ? 0 : *cap * size;
+    if (want * size - outgrown > b->limit - b->used)
         want = need;
     if (!budget_resize(b, data, *cap * size, want * size))
         return false;

@@ -45,7 +45,7 @@ static bool grow(struct dict *d)
             place(slots, new_n - 1, d->trie_slots[i]);
     }
     if (d->trie_slots)
-        budget_free(d->budget, d->trie_slots, old_n * sizeof(*slots));
+        budget_drop(d->budget, d->trie_slots, old_n * sizeof(*slots));
     d->trie_slots = slots;
     d->trie_mask = new_n - 1;
     return true;
