@@ -12,7 +12,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 # Third-party headers enter at one room each.
 OUTSIDE = {
-    "pcre2.h": "base",
+    "pcre2.h": "base", "xxhash.h": "base",
+    "sqlite3.h": "catalog",
     "libdeflate.h": "wire", "zlib.h": "wire", "zstd.h": "wire",
     "openssl/": "net",
     "elfutils/": "symbols", "dwarf.h": "symbols", "libelf.h": "symbols", "gelf.h": "symbols",

@@ -15,6 +15,8 @@ build|pc libdeflate|libdeflate-dev|fast gzip
 build|pc zlib|zlib1g-dev|gzip as a stream
 build|pc libzstd|libzstd-dev|zstd
 build|pc libpcre2-8|libpcre2-dev|regular expressions of users
+build|pc libxxhash|libxxhash-dev|checksums of what is stored
+build|pc sqlite3|libsqlite3-dev|what people edit (tokens, tenants, deployments)
 build|pc openssl|libssl-dev|profiles from https URLs
 build|pc libedit|libedit-dev|history and completion at the prompt
 build|pc libdw|libdw-dev|DWARF lines and inlined functions
