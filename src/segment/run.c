@@ -1,0 +1,434 @@
+#include "segment/run.h"
+
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "segment/varint.h"
+
+enum { COLUMN_MULTIPLE = 1, COLUMN_BASE = 2, COLUMN_FACTOR = 4, COLUMN_OF_SHIFT = 3 };
+
+#define BITMAP_BYTES_MAX ((uint64_t)1 << 29) /* of all keys there can be */
+
+/* ---- writing ---- */
+
+static bool keys_ascend(const uint32_t *keys, size_t n)
+{
+    bool ok = true;
+
+    for (size_t i = 1; i < n; i++)
+        ok &= keys[i - 1] < keys[i];
+    return ok;
+}
+
+/* The factor that makes column `of` the column v, or 0. */
+static uint64_t find_multiple(const int64_t *v, const int64_t *of, size_t n)
+{
+    size_t first = 0;
+
+    while (first < n && of[first] <= 0)
+        first++;
+    if (first == n || v[first] % of[first] != 0)
+        return 0;
+    uint64_t factor = (uint64_t)(v[first] / of[first]);
+    for (size_t i = 0; i < n; i++)
+        if ((uint64_t)of[i] * factor != (uint64_t)v[i])
+            return 0;
+    return factor;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+static void encode_steps(const int64_t *v, size_t n, uint64_t *steps, struct buf *out)
+{
+    int64_t min = v[0];
+    uint64_t factor = 0;
+
+    for (size_t i = 1; i < n; i++)
+        min = v[i] < min ? v[i] : min;
+    for (size_t i = 0; i < n && factor != 1; i++)
+        factor = gcd((uint64_t)v[i] - (uint64_t)min, factor);
+    bool scaled = factor > 1;
+    for (size_t i = 0; i < n; i++)
+        steps[i] = (uint64_t)v[i] - (uint64_t)min;
+    for (size_t i = 0; i < n && scaled; i++)
+        steps[i] /= factor;
+    buf_add_byte(out, (uint8_t)((min != 0 ? COLUMN_BASE : 0) | (scaled ? COLUMN_FACTOR : 0)));
+    if (min != 0)
+        add_varint(out, zigzag(min));
+    if (scaled)
+        add_varint(out, factor);
+    bitpack_encode(steps, n, out);
+}
+
+static void encode_column(const int64_t *const *values, size_t n, unsigned col, uint64_t *steps,
+                          struct buf *out)
+{
+    for (unsigned of = 0; of < col; of++) {
+        uint64_t factor = find_multiple(values[col], values[of], n);
+        if (factor == 0)
+            continue;
+        buf_add_byte(out, (uint8_t)(COLUMN_MULTIPLE | of << COLUMN_OF_SHIFT));
+        add_varint(out, zigzag((int64_t)factor));
+        return;
+    }
+    encode_steps(values[col], n, steps, out);
+}
+
+static void encode_bitmap(const uint32_t *keys, size_t n, size_t n_bytes, struct buf *out)
+{
+    add_varint(out, n_bytes);
+    uint8_t *bits = buf_reserve(out, n_bytes);
+
+    if (!bits)
+        return;
+    memset(bits, 0, n_bytes);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t at = keys[i] - keys[0];
+        bits[at / 8] |= (uint8_t)(1u << at % 8);
+    }
+    out->len += n_bytes;
+}
+
+/* Keys as distances; as a bitmap instead when that is smaller. Sets the flag in byte 0 at `start`.
+ */
+static void encode_keys(const uint32_t *keys, size_t n, uint64_t *steps, size_t start,
+                        struct buf *out)
+{
+    size_t at = out->len, n_bytes = (size_t)(keys[n - 1] - keys[0]) / 8 + 1;
+
+    steps[0] = 0;
+    for (size_t i = 1; i < n; i++)
+        steps[i] = keys[i] - keys[i - 1] - 1;
+    bitpack_encode(steps, n, out);
+    if (buf_full(out) || n_bytes + (n_bytes < 128 ? 1 : 4) >= out->len - at)
+        return;
+    out->len = at;
+    out->data[start] |= 1;
+    encode_bitmap(keys, n, n_bytes, out);
+}
+
+int run_encode(const uint32_t *keys, const int64_t *const *values, size_t n, unsigned n_cols,
+               struct buf *out)
+{
+    CLEANUP(buf_done) struct buf scratch = {.budget = out->budget};
+    size_t start = out->len;
+
+    if (n_cols > RUN_COLS_MAX || !keys_ascend(keys, n))
+        return -EINVAL;
+    if (n > RUN_ROWS_MAX)
+        return -E2BIG;
+    uint64_t *steps = n ? (uint64_t *)(void *)buf_reserve(&scratch, n * sizeof(*steps)) : NULL;
+    if (n && !steps)
+        return -ENOBUFS;
+    buf_add_byte(out, (uint8_t)(n_cols << 1));
+    add_varint(out, n);
+    if (n > 0) {
+        add_varint(out, keys[0]);
+        encode_keys(keys, n, steps, start, out);
+        for (unsigned c = 0; c < n_cols; c++)
+            encode_column(values, n, c, steps, out);
+    }
+    if (!buf_full(out))
+        return 0;
+    out->len = start;
+    return -ENOBUFS;
+}
+
+/* ---- opening ---- */
+
+static bool open_keys(struct bytes *in, struct run *r)
+{
+    uint64_t first, n_bytes;
+
+    if (!take_varint(in, &first) || first > UINT32_MAX)
+        return false;
+    r->first_key = (uint32_t)first;
+    if (!r->keys_are_bitmap)
+        return bitpack_open(in, r->n, &r->steps) == 0;
+    return take_varint(in, &n_bytes) && n_bytes <= BITMAP_BYTES_MAX &&
+           take_bytes(in, n_bytes, &r->bitmap);
+}
+
+static bool open_column(struct bytes *in, struct run *r, unsigned col)
+{
+    struct run_column *c = &r->cols[col];
+    uint64_t base = 0, factor = 1;
+    uint8_t flags;
+
+    if (!take_byte(in, &flags))
+        return false;
+    if (flags & COLUMN_MULTIPLE) {
+        unsigned of = flags >> COLUMN_OF_SHIFT;
+        if (of >= col || !take_varint(in, &factor))
+            return false;
+        factor = (uint64_t)unzigzag(factor);
+        *c = r->cols[of];
+        c->base *= factor;
+        c->factor *= factor;
+        return true;
+    }
+    if ((flags & COLUMN_BASE && !take_varint(in, &base)) ||
+        (flags & COLUMN_FACTOR && !take_varint(in, &factor)))
+        return false;
+    c->base = (uint64_t)unzigzag(base);
+    c->factor = factor;
+    return bitpack_open(in, r->n, &c->steps) == 0;
+}
+
+int run_open(struct bytes *in, struct run *ret)
+{
+    struct bytes rest = *in;
+    uint8_t head;
+    uint64_t n;
+
+    if (!take_byte(&rest, &head) || !take_varint(&rest, &n))
+        return -EBADMSG;
+    if (head >> 1 > RUN_COLS_MAX || n > RUN_ROWS_MAX)
+        return -EBADMSG;
+    ret->n = (size_t)n;
+    ret->n_cols = head >> 1;
+    ret->keys_are_bitmap = head & 1;
+    if (n > 0 && !open_keys(&rest, ret))
+        return -EBADMSG;
+    for (unsigned c = 0; n > 0 && c < ret->n_cols; c++)
+        if (!open_column(&rest, ret, c))
+            return -EBADMSG;
+    ret->encoded = bytes_head(*in, in->len - rest.len);
+    *in = rest;
+    return 0;
+}
+
+/* ---- reading ---- */
+
+struct key_cursor {
+    const struct run *r;
+    size_t left; /* rows */
+    uint64_t key;
+    struct bitpack_cursor steps;
+    size_t pos; /* in the bitmap */
+    uint64_t word;
+};
+
+static void keys_start(const struct run *r, struct key_cursor *ret)
+{
+    *ret = (struct key_cursor){.r = r, .left = r->n, .key = (uint64_t)r->first_key - 1};
+    if (r->keys_are_bitmap)
+        ret->key = (uint64_t)r->first_key - 64;
+    else if (r->n > 0)
+        bitpack_start(&r->steps, &ret->steps);
+}
+
+static bool keys_from_bitmap(struct key_cursor *c, size_t n, uint32_t *ret)
+{
+    struct bytes bits = c->r->bitmap;
+    uint64_t word = c->word, base = c->key;
+
+    for (size_t i = 0; i < n;) {
+        if (word == 0) {
+            size_t left = bits.len - c->pos;
+            if (left == 0)
+                return false;
+            size_t take = left < 8 ? left : 8;
+            memcpy(&word, bits.data + c->pos, take);
+            c->pos += take;
+            base += 64;
+        }
+        for (; word && i < n; word &= word - 1)
+            ret[i++] = (uint32_t)(base + (unsigned)__builtin_ctzll(word));
+    }
+    c->word = word;
+    c->key = base;
+    return base + 63 <= UINT32_MAX || (base <= UINT32_MAX && ret[n - 1] >= (uint32_t)base);
+}
+
+static bool keys_from_steps(struct key_cursor *c, size_t n, uint32_t *ret)
+{
+    uint64_t steps[BITPACK_CHUNK], key = c->key, all = 0;
+
+    bitpack_next(&c->steps, n, steps);
+    for (size_t i = 0; i < n; i++) {
+        key += steps[i] + 1;
+        all |= steps[i];
+        ret[i] = (uint32_t)key;
+    }
+    c->key = key;
+    return (all | key) >> 32 == 0;
+}
+
+/* The next keys, up to a chunk; *ret_n is 0 at the end. They ascend, so the last is the largest. */
+static bool keys_next(struct key_cursor *c, uint32_t ret[BITPACK_CHUNK], size_t *ret_n)
+{
+    size_t n = c->left < BITPACK_CHUNK ? c->left : BITPACK_CHUNK;
+
+    *ret_n = n;
+    c->left -= n;
+    if (n == 0)
+        return true;
+    return c->r->keys_are_bitmap ? keys_from_bitmap(c, n, ret) : keys_from_steps(c, n, ret);
+}
+
+static void mark(uint64_t *marks, const uint32_t *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        marks[keys[i] / 64] |= (uint64_t)1 << keys[i] % 64;
+}
+
+static void add_chunk(struct bitpack_cursor *steps, const struct run_column *col,
+                      const uint32_t *keys, size_t n, uint64_t *sums)
+{
+    uint64_t v[BITPACK_CHUNK], base = col->base, factor = col->factor;
+
+    bitpack_next(steps, n, v);
+    for (size_t i = 0; i < n; i++)
+        sums[keys[i]] += base + factor * v[i];
+}
+
+bool run_add(const struct run *r, unsigned col, int64_t *sums, size_t n_sums)
+{
+    return run_add_marked(r, col, sums, n_sums, NULL);
+}
+
+bool run_add_marked(const struct run *r, unsigned col, int64_t *sums, size_t n_sums,
+                    uint64_t *marks)
+{
+    uint32_t keys[BITPACK_CHUNK];
+    struct bitpack_cursor steps;
+    struct key_cursor c;
+    size_t n;
+
+    keys_start(r, &c);
+    if (r->n > 0)
+        bitpack_start(&r->cols[col].steps, &steps);
+    while (keys_next(&c, keys, &n)) {
+        if (n == 0)
+            return true;
+        if (keys[n - 1] >= n_sums)
+            return false;
+        add_chunk(&steps, &r->cols[col], keys, n, (uint64_t *)sums);
+        if (marks)
+            mark(marks, keys, n);
+    }
+    return false;
+}
+
+bool run_add_all(const struct run *r, int64_t *const *sums, size_t n_sums, uint64_t *marks)
+{
+    struct bitpack_cursor steps[RUN_COLS_MAX];
+    uint32_t keys[BITPACK_CHUNK];
+    struct key_cursor c;
+    size_t n;
+
+    keys_start(r, &c);
+    for (unsigned col = 0; col < r->n_cols && r->n > 0; col++)
+        bitpack_start(&r->cols[col].steps, &steps[col]);
+    while (keys_next(&c, keys, &n)) {
+        if (n == 0)
+            return true;
+        if (keys[n - 1] >= n_sums)
+            return false;
+        for (unsigned col = 0; col < r->n_cols; col++)
+            add_chunk(&steps[col], &r->cols[col], keys, n, (uint64_t *)sums[col]);
+        mark(marks, keys, n);
+    }
+    return false;
+}
+
+bool run_keys(const struct run *r, uint32_t *ret)
+{
+    uint32_t keys[BITPACK_CHUNK];
+    struct key_cursor c;
+    size_t n;
+
+    keys_start(r, &c);
+    while (keys_next(&c, keys, &n)) {
+        if (n == 0)
+            return true;
+        memcpy(ret, keys, n * sizeof(*ret));
+        ret += n;
+    }
+    return false;
+}
+
+void run_values(const struct run *r, unsigned col, int64_t *ret)
+{
+    const struct run_column *column = &r->cols[col];
+    uint64_t v[BITPACK_CHUNK];
+    struct bitpack_cursor c;
+
+    if (r->n == 0)
+        return;
+    bitpack_start(&column->steps, &c);
+    for (size_t left = r->n, n; left > 0; left -= n, ret += n) {
+        n = left < BITPACK_CHUNK ? left : BITPACK_CHUNK;
+        bitpack_next(&c, n, v);
+        for (size_t i = 0; i < n; i++)
+            ret[i] = (int64_t)(column->base + column->factor * v[i]);
+    }
+}
+
+int64_t run_sum(const struct run *r, unsigned col)
+{
+    const struct run_column *column = &r->cols[col];
+    uint64_t v[BITPACK_CHUNK], sum = 0;
+    struct bitpack_cursor c;
+
+    if (r->n == 0)
+        return 0;
+    bitpack_start(&column->steps, &c);
+    for (size_t left = r->n, n; left > 0; left -= n) {
+        n = left < BITPACK_CHUNK ? left : BITPACK_CHUNK;
+        bitpack_next(&c, n, v);
+        for (size_t i = 0; i < n; i++)
+            sum += v[i];
+    }
+    return (int64_t)(column->base * r->n + column->factor * sum);
+}
+
+static uint64_t sum_masked(const uint32_t *keys, const uint64_t *v, size_t n,
+                           const uint64_t *bitmap, size_t n_bits, uint64_t *ret_n)
+{
+    uint64_t sum = 0, count = 0;
+
+    for (size_t i = 0; i < n && keys[i] < n_bits; i++) {
+        uint64_t bit = bitmap[keys[i] / 64] >> keys[i] % 64 & 1;
+        sum += v[i] & (0 - bit);
+        count += bit;
+    }
+    *ret_n += count;
+    return sum;
+}
+
+bool run_sum_masked(const struct run *r, unsigned col, const uint64_t *bitmap, size_t n_bits,
+                    int64_t *ret)
+{
+    const struct run_column *column = &r->cols[col];
+    uint64_t v[BITPACK_CHUNK], sum = 0, count = 0;
+    uint32_t keys[BITPACK_CHUNK];
+    struct bitpack_cursor steps;
+    struct key_cursor c;
+    size_t n;
+
+    if (r->n == 0) {
+        *ret = 0;
+        return true;
+    }
+    keys_start(r, &c);
+    bitpack_start(&column->steps, &steps);
+    while (keys_next(&c, keys, &n)) {
+        if (n == 0) {
+            *ret = (int64_t)(column->base * count + column->factor * sum);
+            return true;
+        }
+        bitpack_next(&steps, n, v);
+        sum += sum_masked(keys, v, n, bitmap, n_bits, &count);
+    }
+    return false;
+}
