@@ -1,0 +1,41 @@
+#pragma once
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "store/store.h"
+
+/*
+ * The embedded store: one data directory, one process that writes it. See docs/store.md for what
+ * lies in the directory and why.
+ */
+struct local_options {
+    struct fs *fs;             /* the data directory; the store takes it over */
+    const struct clock *clock; /* NULL: the real one */
+    uint64_t seed;             /* of file and other random names; 0: from the system */
+
+    bool read_only;   /* no lock, nothing written: what is in the WAL is replayed into memory */
+    bool must_exist;  /* no new store is made */
+    bool background;  /* a thread of its own does the upkeep */
+    unsigned threads; /* of a query; 0: as many as there are cores, 1: none are made */
+
+    size_t memory_limit;       /* epochs, memtables and cached blocks; default 256 MiB */
+    size_t query_memory_limit; /* of one query; default 128 MiB */
+    uint64_t disk_limit;       /* 0: 80 % of free + own space when the directory was made */
+    uint64_t disk_reserve;     /* refuse writes below this much free space; 0: 64 MiB or 1 % */
+    int64_t max_age_ns;        /* default 30 days */
+    int64_t max_span_age_ns;   /* default 7 days */
+    int64_t max_future_ns;     /* default 1 hour */
+    uint32_t max_series;       /* per tenant; default 100,000 */
+
+    /* What people should know: recovery, retention, trouble. May be NULL. Called from any thread,
+     * with no lock held. */
+    void (*log)(void *ctx, const char *text);
+    void *log_ctx;
+};
+
+/*
+ * Opens or makes the store. -EBUSY when another process has it, -EPROTONOSUPPORT when it was
+ * written by a newer format, -ENOENT with must_exist. The fs is closed with the store, also when
+ * this fails.
+ */
+int local_open(const struct local_options *options, struct store **ret, struct error *err);

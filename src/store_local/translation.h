@@ -1,0 +1,35 @@
+#pragma once
+
+#include "profile/profile.h"
+#include "store_local/local_internal.h"
+#include "store_local/side.h"
+
+/*
+ * What a source's ids are in an epoch. A profile of a process repeats nearly all names and stacks
+ * of the one before: each is translated once and then found by one probe of a table. Belongs to one
+ * source; the epochs it adds to need the lock.
+ */
+struct translation;
+
+struct translation *translation_new(size_t memory_limit);
+void translation_free(struct translation *x); /* NULL is fine */
+
+/* Samples as an epoch knows them: rows with different (attrs, node), ascending, rows of zeros left
+ * out. Valid until the next translate(). */
+struct translated {
+    size_t n;
+    unsigned n_types;
+    const uint32_t *attrs, *nodes;
+    const int64_t *values[PROFILE_TYPES_MAX];
+    int64_t totals[PROFILE_TYPES_MAX];
+    uint64_t content_hash; /* agrees across epochs and processes */
+    struct side_rows side;
+};
+
+/*
+ * Translates a profile over the source's dictionary, whose `generation` says whether it is still
+ * the one that was seen last. Adds to the epoch what it lacks. -ENOBUFS when the epoch or the
+ * translation is out of memory: the epoch may have grown but is sound.
+ */
+int translate(struct translation *x, uint64_t generation, struct epoch *e, const struct profile *p,
+              struct translated *ret, struct error *err);
