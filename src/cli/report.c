@@ -9,6 +9,7 @@
 #include "profile/filter.h"
 #include "profile/path.h"
 #include "profile/tag_filter.h"
+#include "query/name_tag_filters.h"
 
 void report_options_init(struct report_options *o)
 {
@@ -377,10 +378,22 @@ static int choose(struct report *r, struct profile *p)
     if (o->warnings && o->tagleaf && *o->tagleaf && !leaf)
         buf_add_str(o->warnings, "TagLeaf expression matched no samples\n");
 
+    const struct query_filters filters = {
+        .focus = o->focus,
+        .ignore = o->ignore,
+        .hide = o->hide,
+        .show = o->show,
+        .show_from = o->show_from,
+        .prune_from = o->prune_from,
+        .tagfocus = o->tagfocus,
+        .tagignore = o->tagignore,
+        .taghide = o->taghide,
+        .tagshow = o->tagshow,
+    };
     r->p = p;
     if (!o->relative_percentages)
         r->total = compute_total(r, p);
-    rc = report_filter(r, p);
+    rc = query_filter(&filters, &r->units, p, o->warnings, r->err);
     if (rc == 0 && o->relative_percentages)
         r->total = compute_total(r, p);
     return rc;

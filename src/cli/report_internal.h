@@ -44,9 +44,6 @@ void report_add_profile_lines(const struct report *r, const char *end, struct bu
 void report_add_header(const struct report *r, const struct graph *g, bool is_picture,
                        const char *end, struct buf *out);
 
-/* Applies the options' filters to p. */
-int report_filter(struct report *r, struct profile *p);
-
 int report_top(struct report *r);
 int report_tree(struct report *r); /* and peek */
 int report_traces(struct report *r);

@@ -1,0 +1,108 @@
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "profile/graph.h"
+#include "query/query.h"
+
+/* Which row, + 1, a name (a string) has. */
+struct row_index {
+    VEC(uint32_t) of;
+};
+
+static struct difference_row *row_for(struct difference *d, struct row_index *index, uint32_t name)
+{
+    if (name >= index->of.len && !vec_resize(d->budget, &index->of, (size_t)name + 1))
+        return NULL;
+    if (index->of.data[name] == 0) {
+        if (!vec_push(d->budget, &d->rows, (struct difference_row){.name = name}))
+            return NULL;
+        index->of.data[name] = (uint32_t)d->rows.len;
+    }
+    return &d->rows.data[index->of.data[name] - 1];
+}
+
+/* Adds one side's functions. Rows go by name alone: between two versions a function's file and line
+ * may change. */
+static int add_side(const struct profile *p, struct frames *frames, int side, struct difference *d,
+                    struct row_index *index, struct error *err)
+{
+    struct graph g = {0};
+    int r = graph_build(p, frames,
+                        &(struct graph_options){.type = d->type[side], .edges = GRAPH_EDGES_NONE},
+                        &g, err);
+    for (size_t i = 1; r == 0 && i < g.nodes.len; i++) {
+        const struct graph_node *n = &g.nodes.data[i];
+        if (n->flat == 0 && n->cum == 0)
+            continue;
+        struct difference_row *row = row_for(d, index, frames->all.data[n->frame].name);
+        if (!row)
+            break;
+        row->flat[side] += n->flat;
+        row->cum[side] += n->cum;
+    }
+    graph_done(&g);
+    return r;
+}
+
+static int by_change(const void *a, const void *b)
+{
+    const struct difference_row *x = a, *y = b;
+    uint64_t u = (uint64_t)graph_abs((int64_t)((uint64_t)x->flat[1] - (uint64_t)x->flat[0]));
+    uint64_t v = (uint64_t)graph_abs((int64_t)((uint64_t)y->flat[1] - (uint64_t)y->flat[0]));
+    if (u != v)
+        return u < v ? 1 : -1;
+    u = (uint64_t)graph_abs((int64_t)((uint64_t)x->cum[1] - (uint64_t)x->cum[0]));
+    v = (uint64_t)graph_abs((int64_t)((uint64_t)y->cum[1] - (uint64_t)y->cum[0]));
+    if (u != v)
+        return u < v ? 1 : -1;
+    return (x->name > y->name) - (x->name < y->name);
+}
+
+int query_difference(const struct merged_pair *pair, const char *type, struct difference *ret,
+                     struct error *err)
+{
+    const struct profile *sides[2] = {pair->before, pair->after};
+    struct dict *dict = pair->after->dict;
+
+    *ret = (struct difference){.budget = dict->budget, .dict = dict};
+    for (int i = 0; i < 2; i++) {
+        int r = profile_find_index(sides[i], type, &ret->type[i], err);
+        if (r < 0)
+            return error_prefix(err, r, i == 0 ? "before" : "after");
+        ret->total[i] = profile_total(sides[i], ret->type[i]);
+    }
+    struct row_index index = {0};
+    struct frames frames;
+    frames_init(&frames, dict, (struct frame_options){.name_unknown = true});
+    int r = add_side(sides[0], &frames, 0, ret, &index, err);
+    if (r == 0)
+        r = add_side(sides[1], &frames, 1, ret, &index, err);
+    frames_done(&frames);
+    vec_done(ret->budget, &index.of);
+    if (r == 0 && budget_failed(ret->budget))
+        r = budget_error(ret->budget, err);
+    if (r == 0 && ret->rows.len > 1)
+        qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_change);
+    return r;
+}
+
+void difference_done(struct difference *d)
+{
+    if (d->budget)
+        vec_done(d->budget, &d->rows);
+}
+
+struct change difference_change(const struct difference *d, const int64_t value[2])
+{
+    double share[2];
+    for (int i = 0; i < 2; i++)
+        share[i] = d->total[i] != 0 ? (double)value[i] / (double)d->total[i] : 0;
+    return (struct change){
+        .absolute = (int64_t)((uint64_t)value[1] - (uint64_t)value[0]),
+        .share = share[1] - share[0],
+        .ratio = value[0] != 0   ? (double)value[1] / (double)value[0]
+                 : value[1] != 0 ? (double)INFINITY
+                                 : (double)NAN,
+    };
+}

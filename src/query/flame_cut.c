@@ -1,0 +1,223 @@
+#include "query/flame_cut.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static uint64_t magnitude(int64_t v)
+{
+    return v < 0 ? -(uint64_t)v : (uint64_t)v;
+}
+
+/* What decides who stays: a node's own total, or that of a heavier node below it, as differences
+ * have where growth and shrinking cancel. So no node is heavier than its parent. */
+static void weigh(const struct tree *t, uint32_t root, uint64_t *weight)
+{
+    for (size_t i = 0; i < tree_len(t); i++)
+        weight[i] = magnitude(t->total.data[i]);
+    for (size_t i = tree_len(t); i-- > root + 1;) {
+        uint32_t up = t->parent.data[i];
+        if (weight[up] < weight[i])
+            weight[up] = weight[i];
+    }
+}
+
+/* Marks what lies below `root`, itself included. Returns how many there are. */
+static size_t mark_below(const struct tree *t, uint32_t root, bool *is_below)
+{
+    size_t n = 1;
+    memset(is_below, 0, tree_len(t) * sizeof(*is_below));
+    is_below[root] = true;
+    for (size_t i = root + 1; i < tree_len(t); i++) {
+        is_below[i] = is_below[t->parent.data[i]];
+        n += is_below[i];
+    }
+    return n;
+}
+
+static int heavier_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* The smallest weight that still fits, and how many of exactly that weight do. */
+static bool find_threshold(struct budget *b, const struct tree *t, const uint64_t *weight,
+                           const bool *is_below, size_t max, uint64_t *ret, size_t *ret_ties)
+{
+    VEC(uint64_t) sorted = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < tree_len(t); i++)
+        if (is_below[i])
+            ok = vec_push(b, &sorted, weight[i]);
+    if (ok) {
+        qsort(sorted.data, sorted.len, sizeof(*sorted.data), heavier_first);
+        *ret = sorted.data[max - 1];
+        *ret_ties = 1;
+        while (*ret_ties < max && sorted.data[max - 1 - *ret_ties] == *ret)
+            (*ret_ties)++;
+    }
+    vec_done(b, &sorted);
+    return ok;
+}
+
+/* Parents come first and are never lighter, so keeping by weight keeps trees whole; among equals
+ * the first ones found have their parents kept. */
+static void cut(const struct tree *t, const uint64_t *weight, uint64_t threshold, size_t ties,
+                uint32_t root, bool *keep)
+{
+    for (size_t i = root; i < tree_len(t); i++) {
+        bool wanted = keep[i] && (i == root || keep[t->parent.data[i]]);
+        if (wanted && weight[i] == threshold) {
+            wanted = ties > 0;
+            ties -= wanted;
+        }
+        keep[i] = wanted && weight[i] >= threshold;
+    }
+}
+
+struct child {
+    uint32_t node;
+    uint64_t weight;
+};
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct child *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+struct builder {
+    struct budget *budget;
+    struct flame *out;
+    const uint64_t *weight;
+    const bool *keep;
+    VEC(struct child) children;
+    VEC(uint32_t) stack; /* tree node, then index of its parent, of what is still to be added */
+};
+
+/* Adds one node and puts its kept children on the stack, lightest first. */
+static bool add_node(struct builder *b, uint32_t node, uint32_t parent)
+{
+    struct flame *f = b->out;
+    struct tree *t = &f->tree;
+    uint32_t at = (uint32_t)f->nodes.len;
+    struct flame_node n = {.parent = parent,
+                           .tree_node = node,
+                           .depth = at > 0 ? f->nodes.data[parent].depth + 1 : 0,
+                           .self = t->self.data[node],
+                           .total = t->total.data[node]};
+
+    vec_clear(&b->children);
+    for (uint32_t c = t->first_child.data[node]; c != 0; c = t->next_sibling.data[c]) {
+        if (b->keep[c]) {
+            if (!vec_push(b->budget, &b->children, (struct child){c, b->weight[c]}))
+                return false;
+        } else {
+            n.n_hidden++;
+            n.hidden += t->total.data[c];
+        }
+    }
+    f->cut += n.hidden;
+    if (n.depth > f->max_depth)
+        f->max_depth = n.depth;
+    if (!vec_push(b->budget, &f->nodes, n))
+        return false;
+    if (b->children.len > 1)
+        qsort(b->children.data, b->children.len, sizeof(*b->children.data), by_weight);
+    for (size_t i = b->children.len; i-- > 0;)
+        if (!vec_push(b->budget, &b->stack, b->children.data[i].node) ||
+            !vec_push(b->budget, &b->stack, at))
+            return false;
+    return true;
+}
+
+static bool add_all(struct builder *b, uint32_t root)
+{
+    bool ok = add_node(b, root, 0);
+    while (ok && b->stack.len > 0) {
+        uint32_t parent = b->stack.data[--b->stack.len], node = b->stack.data[--b->stack.len];
+        ok = add_node(b, node, parent);
+    }
+    vec_done(b->budget, &b->children);
+    vec_done(b->budget, &b->stack);
+    return ok;
+}
+
+static int find_under(struct tree *t, const struct flame_options *o, uint32_t *ret,
+                      struct error *err)
+{
+    uint32_t at = 0;
+    for (size_t i = 0; i < o->n_under; i++) {
+        uint32_t c = t->first_child.data[at];
+        while (c != 0 && strcmp(tree_name(t, c), o->under[i]) != 0)
+            c = t->next_sibling.data[c];
+        if (c == 0)
+            return error_set(err, -ENOENT, "no frame \"%.200s\" at depth %zu of that path",
+                             o->under[i], i + 1);
+        at = c;
+    }
+    *ret = at;
+    return 0;
+}
+
+static bool choose(struct flame *f, const struct flame_options *o, uint32_t root, uint64_t *weight,
+                   bool *keep)
+{
+    struct tree *t = &f->tree;
+    struct budget *budget = t->frames.dict->budget;
+    uint64_t threshold;
+    size_t ties;
+
+    weigh(t, root, weight);
+    size_t n = mark_below(t, root, keep);
+    if (o->max_nodes > 0 && n > o->max_nodes) {
+        if (!find_threshold(budget, t, weight, keep, o->max_nodes, &threshold, &ties))
+            return false;
+        cut(t, weight, threshold, ties, root, keep);
+    }
+    struct builder b = {.budget = budget, .out = f, .weight = weight, .keep = keep};
+    if (!add_all(&b, root))
+        return false;
+    f->n_cut = n - f->nodes.len;
+    return true;
+}
+
+int flame_build(const struct profile *p, const struct flame_options *o, struct flame *ret,
+                struct error *err)
+{
+    struct budget *budget = p->dict->budget;
+    uint32_t root = 0;
+
+    *ret = (struct flame){0};
+    if (o->type >= p->n_types)
+        return error_set(err, -EINVAL, "there is no sample type %u: the profile has %u", o->type,
+                         p->n_types);
+    int r = tree_build(p, o->type, o->frames, &ret->tree, err);
+    if (r == 0 && o->invert)
+        r = tree_invert(&ret->tree, err);
+    if (r == 0)
+        r = find_under(&ret->tree, o, &root, err);
+    if (r < 0)
+        return r;
+
+    size_t n = tree_len(&ret->tree);
+    uint64_t *weight = NULL;
+    bool *keep = NULL;
+    bool ok = budget_resize(budget, (void **)&weight, 0, n * sizeof(*weight)) &&
+              budget_resize(budget, (void **)&keep, 0, n * sizeof(*keep)) &&
+              choose(ret, o, root, weight, keep);
+    if (weight)
+        budget_free(budget, weight, n * sizeof(*weight));
+    if (keep)
+        budget_free(budget, keep, n * sizeof(*keep));
+    return ok ? 0 : budget_error(budget, err);
+}
+
+void flame_done(struct flame *f)
+{
+    if (f->tree.frames.dict)
+        vec_done(f->tree.frames.dict->budget, &f->nodes);
+    tree_done(&f->tree);
+}

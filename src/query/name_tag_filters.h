@@ -1,0 +1,24 @@
+#pragma once
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "profile/labels.h"
+#include "profile/profile.h"
+
+/* What to keep of a merged profile: pprof's filters, as text, applied in pprof's order. All may be
+ * NULL or empty. */
+struct query_filters {
+    /* Regular expressions over function, file and binary names. */
+    const char *focus, *ignore, *hide, *show, *show_from, *prune_from;
+    /* Tag filters: regex, key=regex, or numeric ranges with units. */
+    const char *tagfocus, *tagignore;
+    const char *taghide, *tagshow; /* regexes of tag keys */
+};
+
+/*
+ * Changes the rows of p in place. `units` are p's. One line for each pattern that matched nothing
+ * goes to `warnings`, which may be NULL. Returns 0, -EINVAL with the pattern and the reason, or
+ * -ENOBUFS: p is then not of use.
+ */
+int query_filter(const struct query_filters *f, const struct label_units *units, struct profile *p,
+                 struct buf *warnings, struct error *err);

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "query/name_tag_filters.h"
+#include "store/store.h"
+
+/*
+ * Questions to a store, and their answers. A question is a selection (tenant, selector, range) and
+ * what to keep of it; every answer below starts from one.
+ *
+ * Flame trees and tables of a merged profile: query/flame_cut.h, query/tables.h. Times as people
+ * write them: query/time_range.h.
+ */
+struct query {
+    struct store *store;
+    struct bytes tenant; /* empty: the default one */
+    const struct selector *selector;
+    int64_t from_ns, to_ns;
+    enum plan_instant instant;
+    struct query_filters filters;
+
+    unsigned threads;       /* 0: as many as there are cores */
+    size_t memory_limit;    /* 0: QUERY_MEMORY */
+    atomic_bool *cancelled; /* may be NULL */
+};
+
+#define QUERY_MEMORY ((size_t)1 << 30)
+
+/*
+ * The selection merged into one profile. Everything lives in the answer. Without data: -ENODATA,
+ * saying what was looked for.
+ */
+struct merged {
+    struct store_answer *answer;
+    struct profile *profile;
+    struct buf warnings; /* filters that matched nothing, one line each */
+};
+int query_merge(const struct query *q, struct merged *ret, struct error *err);
+void merged_done(struct merged *m);
+
+/* Two selections over one dictionary, so that they can be subtracted and compared. Either side may
+ * be empty, but not both. */
+struct merged_pair {
+    struct store_answer *answer;
+    struct profile *before, *after; /* never NULL */
+};
+int query_pair(const struct query *before, const struct query *after, struct merged_pair *ret,
+               struct error *err);
+void merged_pair_done(struct merged_pair *m);
+
+/* ---- Two selections compared, function by function */
+
+struct difference_row {
+    uint32_t name;           /* string: the function */
+    int64_t flat[2], cum[2]; /* before, after */
+};
+
+struct difference {
+    struct budget *budget;
+    const struct dict *dict;
+    uint32_t type[2]; /* the columns compared */
+    int64_t total[2];
+    VEC(struct difference_row) rows; /* largest change of flat first */
+};
+
+/* `type` names the sample type; NULL is the default. -EINVAL when a side does not have it. */
+int query_difference(const struct merged_pair *pair, const char *type, struct difference *ret,
+                     struct error *err);
+void difference_done(struct difference *d);
+
+/* A change in three ways: absolute; in points of share of the whole; and as a ratio, after over
+ * before (infinite for what is new, NAN for what is on neither side). */
+struct change {
+    int64_t absolute;
+    double share, ratio;
+};
+struct change difference_change(const struct difference *d, const int64_t value[2]);
+
+/* ---- Values over time */
+
+struct timeline_point {
+    int64_t start_ns;
+    int64_t value;
+    int64_t flat; /* of function series */
+    uint64_t n_profiles;
+};
+
+struct timeline_series {
+    const struct label *labels; /* the values of group_by */
+    size_t first, n;            /* points */
+    int64_t total;
+};
+
+struct timeline {
+    struct store_answer *answer;
+    int64_t step_ns;
+    size_t n_group_by;
+    VEC(struct timeline_series) series; /* largest total first */
+    VEC(struct timeline_point) points;  /* only where there is something */
+};
+
+/* Value per step, grouped by labels. step_ns 0 chooses one that makes about 120 points. */
+int query_timeline(const struct query *q, int64_t step_ns, const struct bytes *group_by,
+                   size_t n_group_by, struct timeline *ret, struct error *err);
+
+/*
+ * The same for one function, flat and cumulative (`value`), of any name that was ever seen: nothing
+ * is declared before.
+ */
+int query_function(const struct query *q, const char *function, int64_t step_ns,
+                   const struct bytes *group_by, size_t n_group_by, struct timeline *ret,
+                   struct error *err);
+void timeline_done(struct timeline *t);
+
+/*
+ * A range as cells: columns of `column_ns`, each cut into `rows` of equal length from bottom to
+ * top, as a subsecond heat map has them. Samples stand where their own times say, else where their
+ * profile starts.
+ */
+struct heat_map {
+    int64_t start_ns, column_ns;
+    size_t n_columns, n_rows;
+    int64_t *cells; /* [column * n_rows + row] */
+    int64_t max;
+    size_t bytes;
+    struct budget budget;
+};
+int query_heat(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
+               struct error *err);
+void heat_done(struct heat_map *h);
+
+/* ---- What there is */
+
+/* A sorted list without repetitions. */
+struct name_list {
+    struct budget budget;
+    struct arena text;
+    VEC(struct bytes) names;
+};
+int query_label_names(const struct query *q, struct name_list *ret, struct error *err);
+int query_label_values(const struct query *q, struct bytes label, struct name_list *ret,
+                       struct error *err);
+
+/* "cpu:nanoseconds", as selectors take them. */
+int query_types(const struct query *q, struct name_list *ret, struct error *err);
+void name_list_done(struct name_list *l);
