@@ -168,7 +168,8 @@ struct tenant_entry {
 
 /* What the manifest says. Immutable once published; a new one replaces it whole. */
 struct version {
-    uint32_t refs; /* (lock) */
+    uint32_t refs;                 /* (lock) */
+    struct version *older, *newer; /* the live ones, from local->version (lock) */
     uint64_t generation;
     uint64_t next_id;       /* files and epochs */
     uint64_t flushed_wal;   /* WAL files up to this one are in segments */
