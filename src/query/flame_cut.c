@@ -90,7 +90,7 @@ static int by_weight(const void *a, const void *b)
 
 struct builder {
     struct budget *budget;
-    struct flame *out;
+    struct flame_cut *out;
     const uint64_t *weight;
     const bool *keep;
     VEC(struct child) children;
@@ -100,14 +100,14 @@ struct builder {
 /* Adds one node and puts its kept children on the stack, lightest first. */
 static bool add_node(struct builder *b, uint32_t node, uint32_t parent)
 {
-    struct flame *f = b->out;
+    struct flame_cut *f = b->out;
     struct tree *t = &f->tree;
     uint32_t at = (uint32_t)f->nodes.len;
-    struct flame_node n = {.parent = parent,
-                           .tree_node = node,
-                           .depth = at > 0 ? f->nodes.data[parent].depth + 1 : 0,
-                           .self = t->self.data[node],
-                           .total = t->total.data[node]};
+    struct flame_cut_node n = {.parent = parent,
+                               .tree_node = node,
+                               .depth = at > 0 ? f->nodes.data[parent].depth + 1 : 0,
+                               .self = t->self.data[node],
+                               .total = t->total.data[node]};
 
     vec_clear(&b->children);
     for (uint32_t c = t->first_child.data[node]; c != 0; c = t->next_sibling.data[c]) {
@@ -145,7 +145,7 @@ static bool add_all(struct builder *b, uint32_t root)
     return ok;
 }
 
-static int find_under(struct tree *t, const struct flame_options *o, uint32_t *ret,
+static int find_under(struct tree *t, const struct flame_cut_options *o, uint32_t *ret,
                       struct error *err)
 {
     uint32_t at = 0;
@@ -162,8 +162,8 @@ static int find_under(struct tree *t, const struct flame_options *o, uint32_t *r
     return 0;
 }
 
-static bool choose(struct flame *f, const struct flame_options *o, uint32_t root, uint64_t *weight,
-                   bool *keep)
+static bool choose(struct flame_cut *f, const struct flame_cut_options *o, uint32_t root,
+                   uint64_t *weight, bool *keep)
 {
     struct tree *t = &f->tree;
     struct budget *budget = t->frames.dict->budget;
@@ -184,13 +184,13 @@ static bool choose(struct flame *f, const struct flame_options *o, uint32_t root
     return true;
 }
 
-int flame_build(const struct profile *p, const struct flame_options *o, struct flame *ret,
-                struct error *err)
+int flame_cut_build(const struct profile *p, const struct flame_cut_options *o,
+                    struct flame_cut *ret, struct error *err)
 {
     struct budget *budget = p->dict->budget;
     uint32_t root = 0;
 
-    *ret = (struct flame){0};
+    *ret = (struct flame_cut){0};
     if (o->type >= p->n_types)
         return error_set(err, -EINVAL, "there is no sample type %u: the profile has %u", o->type,
                          p->n_types);
@@ -215,7 +215,7 @@ int flame_build(const struct profile *p, const struct flame_options *o, struct f
     return ok ? 0 : budget_error(budget, err);
 }
 
-void flame_done(struct flame *f)
+void flame_cut_done(struct flame_cut *f)
 {
     if (f->tree.frames.dict)
         vec_done(f->tree.frames.dict->budget, &f->nodes);

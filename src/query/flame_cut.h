@@ -9,7 +9,7 @@
  * its children are not here and what they weigh. Asking again with the path of such a node as
  * `under` shows them. Sums are always those of the whole tree.
  */
-struct flame_options {
+struct flame_cut_options {
     uint32_t type; /* the column */
     struct frame_options frames;
     bool invert;
@@ -20,7 +20,7 @@ struct flame_options {
     size_t n_under;
 };
 
-struct flame_node {
+struct flame_cut_node {
     uint32_t parent; /* index; the root is its own */
     uint32_t tree_node;
     uint32_t depth;
@@ -29,21 +29,21 @@ struct flame_node {
     int64_t hidden;    /* what they weigh */
 };
 
-struct flame {
+struct flame_cut {
     struct tree tree;
-    VEC(struct flame_node) nodes; /* depth first, heaviest child first; the root is the first */
-    uint64_t n_cut;               /* nodes that are not here, at any depth... */
-    int64_t cut;                  /* ...and what the outermost of them weigh */
+    VEC(struct flame_cut_node) nodes; /* depth first, heaviest child first; the root is the first */
+    uint64_t n_cut;                   /* nodes that are not here, at any depth... */
+    int64_t cut;                      /* ...and what the outermost of them weigh */
     uint32_t max_depth;
 };
 
 /* Returns 0, -ENOENT when there is no such path (the text names the frame), -ENOBUFS, or -EINVAL
- * for a column that is not there. flame_done() is due either way. */
-int flame_build(const struct profile *p, const struct flame_options *o, struct flame *ret,
-                struct error *err);
-void flame_done(struct flame *f);
+ * for a column that is not there. flame_cut_done() is due either way. */
+int flame_cut_build(const struct profile *p, const struct flame_cut_options *o,
+                    struct flame_cut *ret, struct error *err);
+void flame_cut_done(struct flame_cut *f);
 
-static inline const char *flame_name(struct flame *f, size_t i)
+static inline const char *flame_cut_name(struct flame_cut *f, size_t i)
 {
     return tree_name(&f->tree, f->nodes.data[i].tree_node);
 }

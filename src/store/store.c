@@ -82,13 +82,25 @@ struct store_answer *store_answer_new(size_t memory_limit)
     return answer;
 }
 
+struct store_answer *store_answer_over(struct profile_set *set)
+{
+    struct store_answer *answer = calloc(1, sizeof(*answer));
+    if (!answer)
+        abort();
+    budget_init(&answer->budget, set->budget->limit - set->budget->used);
+    answer->set = set;
+    answer->borrows_set = true;
+    return answer;
+}
+
 void store_answer_free(struct store_answer *answer)
 {
     if (!answer)
         return;
     vec_done(&answer->budget, &answer->groups);
     vec_done(&answer->budget, &answer->cells);
-    profile_set_free(answer->set);
+    if (!answer->borrows_set)
+        profile_set_free(answer->set);
     free(answer);
 }
 

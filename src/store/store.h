@@ -149,7 +149,8 @@ struct store_cell {
  */
 struct store_answer {
     struct budget budget;
-    struct profile_set *set;      /* dictionary and profiles of the cells */
+    struct profile_set *set; /* dictionary and profiles of the cells */
+    bool borrows_set;
     VEC(struct label *) groups;   /* n_group_by labels each */
     VEC(struct store_cell) cells; /* by group, then start */
 
@@ -160,6 +161,8 @@ struct store_answer {
 };
 
 struct store_answer *store_answer_new(size_t memory_limit);
+/* An answer into a set that the caller has and keeps. */
+struct store_answer *store_answer_over(struct profile_set *set);
 void store_answer_free(struct store_answer *answer); /* NULL is fine */
 DEFINE_CLEANUP(struct store_answer *, store_answer_free)
 
@@ -285,8 +288,8 @@ int store_series(struct store *s, struct bytes tenant, const struct selector *se
 int store_estimate(struct store *s, const struct store_plan *plan, struct store_estimate *ret,
                    struct error *err);
 
-/* Fills in `ret`, made with store_answer_new(). -ECANCELED when cancelled, -ENOBUFS past the
- * memory limit, which the text names. Nothing found is an answer without cells. */
+/* Adds to `ret`, so that two selections may share a dictionary. -ECANCELED when cancelled, -ENOBUFS
+ * past the memory limit, which the text names. Nothing found is an answer without cells. */
 int store_aggregate(struct store *s, const struct store_plan *plan, struct store_answer *ret,
                     struct error *err);
 int store_profiles(struct store *s, const struct store_find *find, store_found_fn sink, void *ctx,

@@ -40,13 +40,14 @@ static void setup(struct fixture *f)
 static void says_what_was_cut_and_how_much_it_weighs(struct test *t)
 {
     struct fixture fx;
-    struct flame f;
+    struct flame_cut f;
     setup(&fx);
-    CHECK_INT(t, flame_build(fx.profile, &(struct flame_options){.max_nodes = 4}, &f, NULL), 0);
+    CHECK_INT(t, flame_cut_build(fx.profile, &(struct flame_cut_options){.max_nodes = 4}, &f, NULL),
+              0);
     static const char *const names[] = {"root", "main", "big", "x"};
     CHECK_INT(t, f.nodes.len, 4);
     for (size_t i = 0; i < f.nodes.len && i < 4; i++)
-        CHECK_STR(t, flame_name(&f, i), names[i]);
+        CHECK_STR(t, flame_cut_name(&f, i), names[i]);
     CHECK_INT(t, f.nodes.data[1].total, 100);
     CHECK_INT(t, f.nodes.data[1].self, 9);
     CHECK_INT(t, f.nodes.data[1].n_hidden, 2);
@@ -56,36 +57,39 @@ static void says_what_was_cut_and_how_much_it_weighs(struct test *t)
     CHECK_INT(t, f.n_cut, 4);
     CHECK_INT(t, f.cut, 36);
     CHECK_INT(t, f.max_depth, 3);
-    flame_done(&f);
+    flame_cut_done(&f);
     profile_set_free(fx.set);
 }
 
 static void shows_hidden_children_when_asked_under_their_parent(struct test *t)
 {
     struct fixture fx;
-    struct flame f;
+    struct flame_cut f;
     struct error err = {0};
     setup(&fx);
     const char *const under[] = {"main", "small"}, *const wrong[] = {"main", "nowhere"};
-    CHECK_INT(t,
-              flame_build(fx.profile,
-                          &(struct flame_options){.max_nodes = 4, .under = under, .n_under = 2}, &f,
-                          NULL),
-              0);
+    CHECK_INT(
+        t,
+        flame_cut_build(fx.profile,
+                        &(struct flame_cut_options){.max_nodes = 4, .under = under, .n_under = 2},
+                        &f, NULL),
+        0);
     CHECK_INT(t, f.nodes.len, 2);
-    CHECK_STR(t, flame_name(&f, 0), "small");
-    CHECK_STR(t, flame_name(&f, 1), "z");
+    CHECK_STR(t, flame_cut_name(&f, 0), "small");
+    CHECK_STR(t, flame_cut_name(&f, 1), "z");
     CHECK_INT(t, f.nodes.data[0].total, 30);
     CHECK_INT(t, f.n_cut, 0);
-    flame_done(&f);
-    CHECK_INT(
-        t, flame_build(fx.profile, &(struct flame_options){.under = wrong, .n_under = 2}, &f, &err),
-        -ENOENT);
+    flame_cut_done(&f);
+    CHECK_INT(t,
+              flame_cut_build(fx.profile, &(struct flame_cut_options){.under = wrong, .n_under = 2},
+                              &f, &err),
+              -ENOENT);
     CHECK_STR(t, err.text, "no frame \"nowhere\" at depth 2 of that path");
-    flame_done(&f);
-    CHECK_INT(t, flame_build(fx.profile, &(struct flame_options){.type = 1}, &f, &err), -EINVAL);
+    flame_cut_done(&f);
+    CHECK_INT(t, flame_cut_build(fx.profile, &(struct flame_cut_options){.type = 1}, &f, &err),
+              -EINVAL);
     CHECK_STR(t, err.text, "there is no sample type 1: the profile has 1");
-    flame_done(&f);
+    flame_cut_done(&f);
     profile_set_free(fx.set);
 }
 
@@ -103,21 +107,22 @@ static void keeps_whole_paths_whatever_the_limit(struct test *t)
     }
     for (size_t max = 1; max < 25; max++) {
         for (int invert = 0; invert < 2; invert++) {
-            struct flame f;
+            struct flame_cut f;
             CHECK_INT(t,
-                      flame_build(fx.profile,
-                                  &(struct flame_options){.max_nodes = max, .invert = invert != 0},
-                                  &f, NULL),
+                      flame_cut_build(
+                          fx.profile,
+                          &(struct flame_cut_options){.max_nodes = max, .invert = invert != 0}, &f,
+                          NULL),
                       0);
             CHECK(t, f.nodes.len <= max);
             for (size_t i = 1; i < f.nodes.len; i++) {
-                const struct flame_node *n = &f.nodes.data[i];
+                const struct flame_cut_node *n = &f.nodes.data[i];
                 CHECK(t, n->parent < i);
                 CHECK_INT(t, f.tree.parent.data[n->tree_node], f.nodes.data[n->parent].tree_node);
                 CHECK_INT(t, n->depth, f.nodes.data[n->parent].depth + 1);
             }
             CHECK_INT(t, f.nodes.len + f.n_cut, tree_len(&f.tree));
-            flame_done(&f);
+            flame_cut_done(&f);
         }
     }
     profile_set_free(fx.set);
@@ -129,13 +134,13 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
     for (size_t limit = 0; limit < 200000 && !done; limit += 997) {
         struct fixture fx;
         setup(&fx);
-        struct flame f;
+        struct flame_cut f;
         struct error err = {0};
         fx.budget.limit = fx.budget.used + limit;
-        int r = flame_build(fx.profile, &(struct flame_options){.max_nodes = 4}, &f, &err);
+        int r = flame_cut_build(fx.profile, &(struct flame_cut_options){.max_nodes = 4}, &f, &err);
         CHECK(t, r == 0 || (r == -ENOBUFS && err.text[0]));
         done = r == 0;
-        flame_done(&f);
+        flame_cut_done(&f);
         profile_set_free(fx.set);
     }
     CHECK(t, done);
