@@ -4,7 +4,15 @@
 
 #include "segment/varint.h"
 
-enum { WIDTH_EXCEPTIONS = 0x80, WIDTH_BYTEWISE = 65, GAP_MAX = 255 };
+enum {
+    WIDTH_EXCEPTIONS = 0x80,
+    WIDTH_MAX = 64,
+    WIDTH_BYTEWISE = 65,
+    WIDTH_UNARY = 66,
+    UNARY_WIDTH_MAX = 31,
+    UNARY_MAX = 255,
+    GAP_MAX = 255,
+};
 
 static inline unsigned bits_of(uint64_t v)
 {
@@ -31,11 +39,12 @@ static inline size_t packed_bytes(size_t n, unsigned width)
 
 /* ---- writing ---- */
 
-struct layout {
-    size_t cost;
-    unsigned width; /* or WIDTH_BYTEWISE */
-    unsigned high_width;
-    size_t n_values; /* bytewise: bytes of values */
+struct choice {
+    size_t cost; /* in bytes */
+    enum bitpack_layout layout;
+    unsigned width;
+    unsigned high_width; /* packed */
+    size_t n_rest;       /* others */
 };
 
 static unsigned varint_len(uint64_t v)
@@ -43,29 +52,66 @@ static unsigned varint_len(uint64_t v)
     return v ? (bits_of(v) + 6) / 7 : 1;
 }
 
-/* The smallest layout, given how many values there are of each number of bits. */
-static struct layout choose(const uint32_t n_of_bits[65], size_t n)
+/* The best of packed and bytewise, given how many values there are of each number of bits. */
+static struct choice choose_fixed(const uint32_t n_of_bits[65], unsigned most, size_t n)
 {
-    unsigned most = 64;
-    size_t above = 0, bytes = 0;
+    struct choice best = {.cost = 1 + packed_bytes(n, most), .width = most};
+    size_t n_above = 0, n_bytes = 0, n_bridges = n / GAP_MAX;
 
-    while (most > 0 && n_of_bits[most] == 0)
-        most--;
-    struct layout best = {.cost = 1 + packed_bytes(n, most), .width = most};
-    for (unsigned w = most; w > 0; w--) {
-        above += n_of_bits[w];
-        bytes += (size_t)n_of_bits[w] * ((w + 7) / 8);
-        size_t bridges = n / GAP_MAX, n_ex = above + (above < bridges ? bridges : 0);
+    for (unsigned w = most; w-- > 0;) {
+        n_above += n_of_bits[w + 1];
+        n_bytes += (size_t)n_of_bits[w + 1] * (w / 8 + 1);
+        size_t n_ex = n_above + (n_above < n_bridges ? n_bridges : 0);
         size_t cost =
-            2 + varint_len(n_ex) + packed_bytes(n, w - 1) + n_ex + packed_bytes(n_ex, most - w + 1);
+            2 + varint_len(n_ex) + packed_bytes(n, w) + n_ex + packed_bytes(n_ex, most - w);
         if (cost < best.cost)
-            best = (struct layout){.cost = cost, .width = w - 1, .high_width = most - w + 1};
+            best = (struct choice){.cost = cost, .width = w, .high_width = most - w};
     }
     /* Packed values read faster, so this has to pay. */
-    size_t cost = 1 + varint_len(bytes) + (n + 1) / 2 + bytes;
+    size_t cost = 1 + varint_len(n_bytes) + (n + 1) / 2 + n_bytes;
     if (cost + cost / 16 < best.cost)
-        best = (struct layout){.cost = cost, .width = WIDTH_BYTEWISE, .n_values = bytes};
+        best = (struct choice){.cost = cost, .layout = BITPACK_BYTEWISE, .n_rest = n_bytes};
     return best;
+}
+
+/* The best width for unary high parts: near the binary logarithm of the mean. */
+static struct choice choose_unary(const uint64_t *values, size_t n, unsigned most)
+{
+    struct choice best = {.cost = SIZE_MAX};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += values[i];
+    unsigned first = bits_of(sum / n);
+    for (unsigned w = first > 2 ? first - 2 : 0; w <= first && w <= UNARY_WIDTH_MAX; w++) {
+        uint64_t zeros = 0;
+        if (mask_of(most) >> w > UNARY_MAX)
+            continue;
+        for (size_t i = 0; i < n; i++)
+            zeros += values[i] >> w;
+        size_t n_rest = (size_t)(zeros + n + 7) / 8;
+        size_t cost = 1 + varint_len(n_rest) + packed_bytes(n, w) + n_rest;
+        if (cost < best.cost)
+            best = (struct choice){
+                .cost = cost, .layout = BITPACK_UNARY, .width = w, .n_rest = n_rest};
+    }
+    return best;
+}
+
+static struct choice choose(const uint64_t *values, size_t n)
+{
+    uint32_t n_of_bits[65] = {0};
+    unsigned most = 64;
+
+    for (size_t i = 0; i < n; i++)
+        n_of_bits[bits_of(values[i])]++;
+    while (most > 0 && n_of_bits[most] == 0)
+        most--;
+    struct choice best = choose_fixed(n_of_bits, most, n);
+    if (most == 0 || most > 32) /* sums of larger ones may not fit */
+        return best;
+    struct choice unary = choose_unary(values, n, most);
+    return unary.cost + unary.cost / 16 < best.cost ? unary : best;
 }
 
 /* Bits appended to memory that has 8 spare bytes. */
@@ -121,7 +167,7 @@ static uint32_t add_gaps(struct buf *out, const uint64_t *values, size_t n, unsi
     return n_ex;
 }
 
-static void add_highs(struct buf *out, const uint64_t *values, size_t n, const struct layout *l,
+static void add_highs(struct buf *out, const uint64_t *values, size_t n, const struct choice *l,
                       uint32_t n_ex)
 {
     size_t size = packed_bytes(n_ex, l->high_width), last = 0;
@@ -158,90 +204,139 @@ static void add_bytewise(struct buf *out, const uint64_t *values, size_t n, size
     out->len += n_nibbles + n_values;
 }
 
+static void add_unary(struct buf *out, const uint64_t *values, size_t n, const struct choice *l)
+{
+    uint8_t *bits = buf_reserve(out, l->n_rest);
+    uint64_t at = 0;
+
+    if (!bits)
+        return;
+    memset(bits, 0, l->n_rest);
+    for (size_t i = 0; i < n; i++, at++) {
+        at += values[i] >> l->width;
+        bits[at / 8] |= (uint8_t)(1u << at % 8);
+    }
+    out->len += l->n_rest;
+}
+
+static void encode_packed(const uint64_t *values, size_t n, const struct choice *l, struct buf *out)
+{
+    if (l->high_width == 0) {
+        buf_add_byte(out, (uint8_t)l->width);
+        add_packed(out, values, n, l->width);
+        return;
+    }
+    uint32_t n_ex = add_gaps(NULL, values, n, l->width);
+    buf_add_byte(out, (uint8_t)(l->width | WIDTH_EXCEPTIONS));
+    add_varint(out, n_ex);
+    buf_add_byte(out, (uint8_t)l->high_width);
+    add_packed(out, values, n, l->width);
+    add_gaps(out, values, n, l->width);
+    add_highs(out, values, n, l, n_ex);
+}
+
 void bitpack_encode(const uint64_t *values, size_t n, struct buf *out)
 {
-    uint32_t n_of_bits[65] = {0};
+    struct choice l = choose(values, n);
 
-    for (size_t i = 0; i < n; i++)
-        n_of_bits[bits_of(values[i])]++;
-    struct layout l = choose(n_of_bits, n);
-    if (l.width == WIDTH_BYTEWISE) {
+    switch (l.layout) {
+    case BITPACK_PACKED:
+        encode_packed(values, n, &l, out);
+        break;
+    case BITPACK_BYTEWISE:
         buf_add_byte(out, WIDTH_BYTEWISE);
-        add_varint(out, l.n_values);
-        add_bytewise(out, values, n, l.n_values);
-        return;
-    }
-    if (l.high_width == 0) {
-        buf_add_byte(out, (uint8_t)l.width);
+        add_varint(out, l.n_rest);
+        add_bytewise(out, values, n, l.n_rest);
+        break;
+    case BITPACK_UNARY:
+        buf_add_byte(out, (uint8_t)(WIDTH_UNARY + l.width));
+        add_varint(out, l.n_rest);
         add_packed(out, values, n, l.width);
-        return;
+        add_unary(out, values, n, &l);
+        break;
     }
-    uint32_t n_ex = add_gaps(NULL, values, n, l.width);
-    buf_add_byte(out, (uint8_t)(l.width | WIDTH_EXCEPTIONS));
-    add_varint(out, n_ex);
-    buf_add_byte(out, (uint8_t)l.high_width);
-    add_packed(out, values, n, l.width);
-    add_gaps(out, values, n, l.width);
-    add_highs(out, values, n, &l, n_ex);
 }
 
 /* ---- reading ---- */
 
-/* Takes n bytes off the reader's front; NULL when there are not as many. */
-static const uint8_t *take(struct bytes *in, size_t n)
+/* Takes n bytes off the front of *in; NULL when there are not as many. */
+static const uint8_t *take(struct bytes *in, uint64_t n)
 {
     const uint8_t *p = in->data;
 
     if (n > in->len)
         return NULL;
     in->data += n;
-    in->len -= n;
+    in->len -= (size_t)n;
     return p;
 }
 
-static int open_bytewise(struct bytes *in, size_t n, struct bitpack *p)
+/* Bytewise and unary: n_rest, low, rest. */
+static int open_with_rest(struct bytes *in, size_t n_low, struct bitpack *p)
 {
-    uint64_t n_values;
+    uint64_t n_rest;
 
-    if (!take_varint(in, &n_values))
+    if (!take_varint(in, &n_rest) || n_rest > UINT32_MAX)
         return -EBADMSG;
-    p->low = take(in, n / 2 + (n & 1));
-    p->gaps = p->low && n_values <= in->len ? take(in, (size_t)n_values) : NULL;
-    return p->gaps ? 0 : -EBADMSG;
+    p->n_rest = (uint32_t)n_rest;
+    p->low = take(in, n_low);
+    p->rest = p->low ? take(in, n_rest) : NULL;
+    return p->rest ? 0 : -EBADMSG;
 }
 
 static int open_packed(struct bytes *in, size_t n, struct bitpack *p)
 {
-    uint64_t n_ex = 0;
+    p->low = take(in, packed_bytes(n, p->width));
+    p->rest = p->low ? take(in, p->n_exceptions) : NULL;
+    p->high = p->rest ? take(in, packed_bytes(p->n_exceptions, p->high_width)) : NULL;
+    return p->high ? 0 : -EBADMSG;
+}
 
-    if (p->width & WIDTH_EXCEPTIONS) {
-        const uint8_t *high_width;
+static int open_with_exceptions(struct bytes *in, size_t n, struct bitpack *p)
+{
+    uint64_t n_ex;
 
-        p->width &= 0x7f;
-        if (!take_varint(in, &n_ex) || n_ex == 0 || n_ex > n || !(high_width = take(in, 1)))
-            return -EBADMSG;
-        p->high_width = *high_width;
-        if (p->high_width == 0 || p->high_width > 64 || p->width + p->high_width > 64)
-            return -EBADMSG;
-    }
-    if (p->width > 64)
+    if (!take_varint(in, &n_ex) || n_ex == 0 || n_ex > n || !take_byte(in, &p->high_width))
+        return -EBADMSG;
+    if (p->high_width == 0 || p->width + p->high_width > WIDTH_MAX)
         return -EBADMSG;
     p->n_exceptions = (uint32_t)n_ex;
-    p->low = take(in, packed_bytes(n, p->width));
-    p->gaps = p->low ? take(in, (size_t)n_ex) : NULL;
-    p->high = p->gaps ? take(in, packed_bytes((size_t)n_ex, p->high_width)) : NULL;
-    return p->high ? 0 : -EBADMSG;
+    return open_packed(in, n, p);
+}
+
+static int open_layout(struct bytes *in, size_t n, struct bitpack *p)
+{
+    uint8_t kind;
+
+    if (!take_byte(in, &kind))
+        return -EBADMSG;
+    if (kind & WIDTH_EXCEPTIONS) {
+        p->width = (uint8_t)(kind & ~WIDTH_EXCEPTIONS);
+        return open_with_exceptions(in, n, p);
+    }
+    if (kind <= WIDTH_MAX) {
+        p->width = kind;
+        return open_packed(in, n, p);
+    }
+    if (kind == WIDTH_BYTEWISE) {
+        p->layout = BITPACK_BYTEWISE;
+        return open_with_rest(in, n / 2 + (n & 1), p);
+    }
+    p->layout = BITPACK_UNARY;
+    p->width = (uint8_t)(kind - WIDTH_UNARY);
+    if (p->width > UNARY_WIDTH_MAX)
+        return -EBADMSG;
+    return open_with_rest(in, packed_bytes(n, p->width), p);
 }
 
 int bitpack_open(struct bytes *in, size_t n, struct bitpack *ret)
 {
     struct bytes rest = *in;
-    const uint8_t *width = take(&rest, 1);
+    struct bitpack p = {.end = in->len ? in->data + in->len : in->data};
 
-    if (!width || n > UINT32_MAX)
+    if (n > UINT32_MAX)
         return -EBADMSG;
-    struct bitpack p = {.width = *width, .end = in->data + in->len};
-    int r = p.width == WIDTH_BYTEWISE ? open_bytewise(&rest, n, &p) : open_packed(&rest, n, &p);
+    int r = open_layout(&rest, n, &p);
     if (r < 0)
         return r;
     *ret = p;
@@ -252,7 +347,7 @@ int bitpack_open(struct bytes *in, size_t n, struct bitpack *ret)
 void bitpack_start(const struct bitpack *p, struct bitpack_cursor *ret)
 {
     *ret = (struct bitpack_cursor){
-        .p = p, .pos = p->gaps, .next_patch = p->n_exceptions ? p->gaps[0] : SIZE_MAX};
+        .p = p, .pos = p->rest, .next_patch = p->n_exceptions ? p->rest[0] : SIZE_MAX};
 }
 
 /*
@@ -361,7 +456,7 @@ static void patch(struct bitpack_cursor *c, size_t n, uint64_t *ret)
         if (c->n_patched == p->n_exceptions)
             c->next_patch = SIZE_MAX;
         else
-            c->next_patch += p->gaps[c->n_patched];
+            c->next_patch += p->rest[c->n_patched];
     }
 }
 
@@ -392,16 +487,80 @@ static void next_bytewise(struct bitpack_cursor *c, size_t n, uint64_t *ret)
     c->pos = pos;
 }
 
+/* For every byte where its 1s are, a byte each, and how many: bit 7 down to 0, without and with. */
+#define ONES_0(l) (l), (l) << 8
+#define ONES_1(l) ONES_0(l), ONES_0((l) << 8 | 1)
+#define ONES_2(l) ONES_1(l), ONES_1((l) << 8 | 2)
+#define ONES_3(l) ONES_2(l), ONES_2((l) << 8 | 3)
+#define ONES_4(l) ONES_3(l), ONES_3((l) << 8 | 4)
+#define ONES_5(l) ONES_4(l), ONES_4((l) << 8 | 5)
+#define ONES_6(l) ONES_5(l), ONES_5((l) << 8 | 6)
+#define ONES_7(l) ONES_6(l), ONES_6((l) << 8 | 7)
+static const uint64_t ones_at[256] = {ONES_7((uint64_t)0)};
+
+#define COUNT_2(n) (n), (n) + 1, (n) + 1, (n) + 2
+#define COUNT_4(n) COUNT_2(n), COUNT_2((n) + 1), COUNT_2((n) + 1), COUNT_2((n) + 2)
+#define COUNT_6(n) COUNT_4(n), COUNT_4((n) + 1), COUNT_4((n) + 1), COUNT_4((n) + 2)
+#define COUNT_8(n) COUNT_6(n), COUNT_6((n) + 1), COUNT_6((n) + 1), COUNT_6((n) + 2)
+static const uint8_t n_ones[256] = {COUNT_8(0)};
+
+#define EVERY_BYTE 0x0101010101010101u
+
+/*
+ * The bits of the next n 1s, modulo 256; `ret` has room for 8 more. Returns how many there were: n
+ * unless the data is damaged.
+ */
+static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
+{
+    const uint8_t *start = c->p->rest, *pos = c->pos, *end = start + c->p->n_rest;
+    uint8_t last = c->pending;
+    size_t i = n_ones[last];
+    uint64_t bits = ones_at[last] + EVERY_BYTE * (uint8_t)((pos - start - 1) * 8);
+
+    memcpy(ret, &bits, 8);
+    while (i < n && pos < end) {
+        last = *pos;
+        bits = ones_at[last] + EVERY_BYTE * (uint8_t)((pos - start) * 8);
+        memcpy(ret + i, &bits, 8);
+        i += n_ones[last];
+        pos++;
+    }
+    c->pos = pos;
+    for (size_t used = n_ones[last] + n - i; i >= n && used > 0; used--)
+        last &= (uint8_t)(last - 1);
+    c->pending = i > n ? last : 0;
+    return i < n ? i : n;
+}
+
+/* Adds the high parts to n values. Where 1s are missing, the rest of them is 0. */
+static void add_unary_highs(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+{
+    uint8_t bits[1 + BITPACK_CHUNK + 8], high[BITPACK_CHUNK];
+    unsigned width = c->p->width;
+
+    bits[0] = (uint8_t)(c->next - 1);
+    n = unary_bits(c, n, bits + 1);
+    c->next = (uint8_t)(bits[n] + 1);
+    for (size_t i = 0; i < n; i++)
+        high[i] = (uint8_t)(bits[i + 1] - bits[i] - 1);
+    for (size_t i = 0; i < n; i++)
+        ret[i] |= (uint64_t)high[i] << width;
+}
+
 void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret)
 {
-    if (c->p->width == WIDTH_BYTEWISE) {
+    if (c->p->layout == BITPACK_BYTEWISE) {
         next_bytewise(c, n, ret);
-    } else {
-        if (c->p->width == 0)
-            memset(ret, 0, n * sizeof(*ret));
-        else
-            unpack_low(c, n, ret);
-        patch(c, n, ret);
+        c->row += n;
+        return;
     }
+    if (c->p->width == 0)
+        memset(ret, 0, n * sizeof(*ret));
+    else
+        unpack_low(c, n, ret);
+    if (c->p->layout == BITPACK_UNARY)
+        add_unary_highs(c, n, ret);
+    else
+        patch(c, n, ret);
     c->row += n;
 }

@@ -7,8 +7,7 @@
 #include "base/bytes.h"
 
 /*
- * n unsigned integers in few bytes, the core of every integer column. Two layouts, whichever is
- * smaller:
+ * n unsigned integers in few bytes, the core of every integer column. The smallest of:
  *
  *     packed    u8 width (0..64), with 0x80 when there are exceptions
  *               [varint n_exceptions, u8 high_width]
@@ -18,19 +17,27 @@
  *     bytewise  u8 65, varint n_bytes
  *               a nibble per value: its length in bytes, 0..8; the low nibble first
  *               n_bytes bytes: the values, little-endian
+ *     unary     u8 66 + width (0..31), varint n_bytes
+ *               the low `width` bits of every value
+ *               n_bytes bytes: for every value, as many 0 bits as its high part says (0..255) and
+ *               a 1
  *
  * A gap of more than 255 rows is bridged by exceptions whose high part is 0, so that readers need
- * no escape. n is not stored: the caller knows it.
+ * no escape. n is not stored: the caller knows it. All is little-endian.
  *
  * Any bytes that bitpack_open() accepts can be read safely; damaged ones give wrong values, which
  * is for checksums to find.
  */
+enum bitpack_layout { BITPACK_PACKED, BITPACK_BYTEWISE, BITPACK_UNARY };
+
 struct bitpack {
-    const uint8_t *low;  /* packed: low bits; bytewise: nibbles */
-    const uint8_t *gaps; /* packed: gaps; bytewise: values */
-    const uint8_t *high;
-    const uint8_t *end; /* of all that may be read */
+    const uint8_t *low;  /* low bits; bytewise: nibbles */
+    const uint8_t *rest; /* gaps; bytewise: values; unary: 0s and 1s */
+    const uint8_t *high; /* packed: high parts of exceptions */
+    const uint8_t *end;  /* of all that may be read */
     uint32_t n_exceptions;
+    uint32_t n_rest; /* bytes at `rest` */
+    uint8_t layout;  /* enum bitpack_layout */
     uint8_t width;
     uint8_t high_width;
 };
@@ -41,9 +48,13 @@ struct bitpack {
 struct bitpack_cursor {
     const struct bitpack *p;
     size_t row;
-    const uint8_t *pos; /* bytewise: the next value */
-    size_t next_patch;  /* the row of the next exception, SIZE_MAX when there is none */
+    const uint8_t *pos; /* bytewise, unary: what comes next of `rest` */
+    /* packed */
+    size_t next_patch; /* the row of the next exception, SIZE_MAX when there is none */
     uint32_t n_patched;
+    /* unary: bits are numbered modulo 256, which the limit of high parts allows */
+    uint8_t pending; /* 1s of the byte before `pos` that are not used yet */
+    uint8_t next;    /* the bit behind the last 1 used */
 };
 
 void bitpack_encode(const uint64_t *values, size_t n, struct buf *out);

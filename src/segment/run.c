@@ -2,12 +2,17 @@
 
 #include <errno.h>
 
+#include "base/bisect.h"
 #include "base/cleanup.h"
 #include "segment/varint.h"
 
-enum { COLUMN_MULTIPLE = 1, COLUMN_BASE = 2, COLUMN_FACTOR = 4, COLUMN_OF_SHIFT = 3 };
-
-#define BITMAP_BYTES_MAX ((uint64_t)1 << 29) /* of all keys there can be */
+enum {
+    COLUMN_MULTIPLE = 1,
+    COLUMN_BASE = 2,
+    COLUMN_FACTOR = 4,
+    COLUMN_OF_SHIFT = 3,
+    COLUMN_OF_MAX = 31
+};
 
 /* ---- writing ---- */
 
@@ -71,7 +76,7 @@ static void encode_steps(const int64_t *v, size_t n, uint64_t *steps, struct buf
 static void encode_column(const int64_t *const *values, size_t n, unsigned col, uint64_t *steps,
                           struct buf *out)
 {
-    for (unsigned of = 0; of < col; of++) {
+    for (unsigned of = 0; of < col && of <= COLUMN_OF_MAX; of++) {
         uint64_t factor = find_multiple(values[col], values[of], n);
         if (factor == 0)
             continue;
@@ -82,37 +87,13 @@ static void encode_column(const int64_t *const *values, size_t n, unsigned col, 
     encode_steps(values[col], n, steps, out);
 }
 
-static void encode_bitmap(const uint32_t *keys, size_t n, size_t n_bytes, struct buf *out)
+static void encode_keys(const uint32_t *keys, size_t n, uint64_t *steps, struct buf *out)
 {
-    add_varint(out, n_bytes);
-    uint8_t *bits = buf_reserve(out, n_bytes);
-
-    if (!bits)
-        return;
-    memset(bits, 0, n_bytes);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t at = keys[i] - keys[0];
-        bits[at / 8] |= (uint8_t)(1u << at % 8);
-    }
-    out->len += n_bytes;
-}
-
-/* Keys as distances; as a bitmap instead when that is smaller. Sets the flag in byte 0 at `start`.
- */
-static void encode_keys(const uint32_t *keys, size_t n, uint64_t *steps, size_t start,
-                        struct buf *out)
-{
-    size_t at = out->len, n_bytes = (size_t)(keys[n - 1] - keys[0]) / 8 + 1;
-
+    add_varint(out, keys[0]);
     steps[0] = 0;
     for (size_t i = 1; i < n; i++)
         steps[i] = keys[i] - keys[i - 1] - 1;
     bitpack_encode(steps, n, out);
-    if (buf_full(out) || n_bytes + (n_bytes < 128 ? 1 : 4) >= out->len - at)
-        return;
-    out->len = at;
-    out->data[start] |= 1;
-    encode_bitmap(keys, n, n_bytes, out);
 }
 
 int run_encode(const uint32_t *keys, const int64_t *const *values, size_t n, unsigned n_cols,
@@ -128,11 +109,10 @@ int run_encode(const uint32_t *keys, const int64_t *const *values, size_t n, uns
     uint64_t *steps = n ? (uint64_t *)(void *)buf_reserve(&scratch, n * sizeof(*steps)) : NULL;
     if (n && !steps)
         return -ENOBUFS;
-    buf_add_byte(out, (uint8_t)(n_cols << 1));
+    add_varint(out, n_cols);
     add_varint(out, n);
     if (n > 0) {
-        add_varint(out, keys[0]);
-        encode_keys(keys, n, steps, start, out);
+        encode_keys(keys, n, steps, out);
         for (unsigned c = 0; c < n_cols; c++)
             encode_column(values, n, c, steps, out);
     }
@@ -146,15 +126,12 @@ int run_encode(const uint32_t *keys, const int64_t *const *values, size_t n, uns
 
 static bool open_keys(struct bytes *in, struct run *r)
 {
-    uint64_t first, n_bytes;
+    uint64_t first;
 
     if (!take_varint(in, &first) || first > UINT32_MAX)
         return false;
     r->first_key = (uint32_t)first;
-    if (!r->keys_are_bitmap)
-        return bitpack_open(in, r->n, &r->steps) == 0;
-    return take_varint(in, &n_bytes) && n_bytes <= BITMAP_BYTES_MAX &&
-           take_bytes(in, n_bytes, &r->bitmap);
+    return bitpack_open(in, r->n, &r->steps) == 0;
 }
 
 static bool open_column(struct bytes *in, struct run *r, unsigned col)
@@ -186,16 +163,14 @@ static bool open_column(struct bytes *in, struct run *r, unsigned col)
 int run_open(struct bytes *in, struct run *ret)
 {
     struct bytes rest = *in;
-    uint8_t head;
-    uint64_t n;
+    uint64_t n_cols, n;
 
-    if (!take_byte(&rest, &head) || !take_varint(&rest, &n))
+    if (!take_varint(&rest, &n_cols) || !take_varint(&rest, &n))
         return -EBADMSG;
-    if (head >> 1 > RUN_COLS_MAX || n > RUN_ROWS_MAX)
+    if (n_cols > RUN_COLS_MAX || n > RUN_ROWS_MAX)
         return -EBADMSG;
     ret->n = (size_t)n;
-    ret->n_cols = head >> 1;
-    ret->keys_are_bitmap = head & 1;
+    ret->n_cols = (unsigned)n_cols;
     if (n > 0 && !open_keys(&rest, ret))
         return -EBADMSG;
     for (unsigned c = 0; n > 0 && c < ret->n_cols; c++)
@@ -209,50 +184,31 @@ int run_open(struct bytes *in, struct run *ret)
 /* ---- reading ---- */
 
 struct key_cursor {
-    const struct run *r;
     size_t left; /* rows */
     uint64_t key;
     struct bitpack_cursor steps;
-    size_t pos; /* in the bitmap */
-    uint64_t word;
 };
 
 static void keys_start(const struct run *r, struct key_cursor *ret)
 {
-    *ret = (struct key_cursor){.r = r, .left = r->n, .key = (uint64_t)r->first_key - 1};
-    if (r->keys_are_bitmap)
-        ret->key = (uint64_t)r->first_key - 64;
-    else if (r->n > 0)
+    ret->left = r->n;
+    ret->key = (uint64_t)r->first_key - 1;
+    if (r->n > 0)
         bitpack_start(&r->steps, &ret->steps);
 }
 
-static bool keys_from_bitmap(struct key_cursor *c, size_t n, uint32_t *ret)
+/*
+ * The next keys, up to a chunk; *ret_n is 0 at the end. False when they do not fit 32 bits: those
+ * given out ascend, so that the last is the largest.
+ */
+static bool keys_next(struct key_cursor *c, uint32_t ret[BITPACK_CHUNK], size_t *ret_n)
 {
-    struct bytes bits = c->r->bitmap;
-    uint64_t word = c->word, base = c->key;
-
-    for (size_t i = 0; i < n;) {
-        if (word == 0) {
-            size_t left = bits.len - c->pos;
-            if (left == 0)
-                return false;
-            size_t take = left < 8 ? left : 8;
-            memcpy(&word, bits.data + c->pos, take);
-            c->pos += take;
-            base += 64;
-        }
-        for (; word && i < n; word &= word - 1)
-            ret[i++] = (uint32_t)(base + (unsigned)__builtin_ctzll(word));
-    }
-    c->word = word;
-    c->key = base;
-    return base + 63 <= UINT32_MAX || (base <= UINT32_MAX && ret[n - 1] >= (uint32_t)base);
-}
-
-static bool keys_from_steps(struct key_cursor *c, size_t n, uint32_t *ret)
-{
+    size_t n = c->left < BITPACK_CHUNK ? c->left : BITPACK_CHUNK;
     uint64_t steps[BITPACK_CHUNK], key = c->key, all = 0;
 
+    *ret_n = n;
+    if (n == 0)
+        return true;
     bitpack_next(&c->steps, n, steps);
     for (size_t i = 0; i < n; i++) {
         key += steps[i] + 1;
@@ -260,35 +216,31 @@ static bool keys_from_steps(struct key_cursor *c, size_t n, uint32_t *ret)
         ret[i] = (uint32_t)key;
     }
     c->key = key;
+    c->left -= n;
     return (all | key) >> 32 == 0;
 }
 
-/* The next keys, up to a chunk; *ret_n is 0 at the end. They ascend, so the last is the largest. */
-static bool keys_next(struct key_cursor *c, uint32_t ret[BITPACK_CHUNK], size_t *ret_n)
-{
-    size_t n = c->left < BITPACK_CHUNK ? c->left : BITPACK_CHUNK;
-
-    *ret_n = n;
-    c->left -= n;
-    if (n == 0)
-        return true;
-    return c->r->keys_are_bitmap ? keys_from_bitmap(c, n, ret) : keys_from_steps(c, n, ret);
-}
-
+/* Keys ascend, so a word of marks is only loaded when they come to it. */
 static void mark(uint64_t *marks, const uint32_t *keys, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        marks[keys[i] / 64] |= (uint64_t)1 << keys[i] % 64;
+    size_t word = keys[0] / 64;
+    uint64_t bits = marks[word];
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = keys[i] / 64;
+        bits = (at == word ? bits : marks[at]) | (uint64_t)1 << keys[i] % 64;
+        marks[at] = bits;
+        word = at;
+    }
 }
 
-static void add_chunk(struct bitpack_cursor *steps, const struct run_column *col,
-                      const uint32_t *keys, size_t n, uint64_t *sums)
+static void add_values(const struct run_column *col, const uint64_t *steps, const uint32_t *keys,
+                       size_t n, uint64_t *sums)
 {
-    uint64_t v[BITPACK_CHUNK], base = col->base, factor = col->factor;
+    uint64_t base = col->base, factor = col->factor;
 
-    bitpack_next(steps, n, v);
     for (size_t i = 0; i < n; i++)
-        sums[keys[i]] += base + factor * v[i];
+        sums[keys[i]] += base + factor * steps[i];
 }
 
 bool run_add(const struct run *r, unsigned col, int64_t *sums, size_t n_sums)
@@ -299,43 +251,55 @@ bool run_add(const struct run *r, unsigned col, int64_t *sums, size_t n_sums)
 bool run_add_marked(const struct run *r, unsigned col, int64_t *sums, size_t n_sums,
                     uint64_t *marks)
 {
+    uint64_t steps[BITPACK_CHUNK];
     uint32_t keys[BITPACK_CHUNK];
-    struct bitpack_cursor steps;
+    struct bitpack_cursor values;
     struct key_cursor c;
     size_t n;
 
     keys_start(r, &c);
     if (r->n > 0)
-        bitpack_start(&r->cols[col].steps, &steps);
+        bitpack_start(&r->cols[col].steps, &values);
     while (keys_next(&c, keys, &n)) {
         if (n == 0)
             return true;
         if (keys[n - 1] >= n_sums)
             return false;
-        add_chunk(&steps, &r->cols[col], keys, n, (uint64_t *)sums);
+        bitpack_next(&values, n, steps);
+        add_values(&r->cols[col], steps, keys, n, (uint64_t *)sums);
         if (marks)
             mark(marks, keys, n);
     }
     return false;
 }
 
+/* Multiples of the column before share its steps, which are then read once. */
+static bool same_steps(const struct run *r, unsigned col)
+{
+    return col > 0 && r->cols[col].steps.low == r->cols[col - 1].steps.low;
+}
+
 bool run_add_all(const struct run *r, int64_t *const *sums, size_t n_sums, uint64_t *marks)
 {
-    struct bitpack_cursor steps[RUN_COLS_MAX];
+    struct bitpack_cursor values[RUN_COLS_MAX];
+    uint64_t steps[BITPACK_CHUNK];
     uint32_t keys[BITPACK_CHUNK];
     struct key_cursor c;
     size_t n;
 
     keys_start(r, &c);
     for (unsigned col = 0; col < r->n_cols && r->n > 0; col++)
-        bitpack_start(&r->cols[col].steps, &steps[col]);
+        bitpack_start(&r->cols[col].steps, &values[col]);
     while (keys_next(&c, keys, &n)) {
         if (n == 0)
             return true;
         if (keys[n - 1] >= n_sums)
             return false;
-        for (unsigned col = 0; col < r->n_cols; col++)
-            add_chunk(&steps[col], &r->cols[col], keys, n, (uint64_t *)sums[col]);
+        for (unsigned col = 0; col < r->n_cols; col++) {
+            if (!same_steps(r, col))
+                bitpack_next(&values[col], n, steps);
+            add_values(&r->cols[col], steps, keys, n, (uint64_t *)sums[col]);
+        }
         mark(marks, keys, n);
     }
     return false;
@@ -397,7 +361,9 @@ static uint64_t sum_masked(const uint32_t *keys, const uint64_t *v, size_t n,
 {
     uint64_t sum = 0, count = 0;
 
-    for (size_t i = 0; i < n && keys[i] < n_bits; i++) {
+    if (keys[n - 1] >= n_bits)
+        n = BISECT(n, i, keys[i] < n_bits);
+    for (size_t i = 0; i < n; i++) {
         uint64_t bit = bitmap[keys[i] / 64] >> keys[i] % 64 & 1;
         sum += v[i] & (0 - bit);
         count += bit;

@@ -13,19 +13,16 @@
  * one profile (key = stack node), a rollup, or the functions of a profile. Encoded once when data
  * arrives and from then on copied unchanged: WAL, memory, segment file.
  *
- *     u8 n_cols << 1 | keys_are_a_bitmap
- *     varint n                                  nothing follows when it is 0
+ *     varint n_cols, varint n                   nothing follows when n is 0
  *     varint first key
- *     keys      a bitpack of the distances between keys less 1 (0 for the first), or
- *               varint n_bytes and a bitmap of the keys from the first on
+ *     bitpack of the distances between keys less 1 (0 for the first)
  *     columns   u8 flags: 1 a multiple of column (flags >> 3), 2 has base, 4 has factor
  *               multiple: zigzag varint factor
  *               otherwise: [zigzag varint base] [varint factor], bitpack of (value - base) / factor
  *
- * All arithmetic on values wraps, so every int64_t survives. Nothing is stored about byte order:
- * little-endian.
+ * All arithmetic on values wraps, so every int64_t survives.
  */
-#define RUN_COLS_MAX 16
+#define RUN_COLS_MAX 128
 #define RUN_ROWS_MAX ((size_t)1 << 24)
 
 struct run_column {
@@ -39,9 +36,7 @@ struct run {
     size_t n;
     unsigned n_cols;
     uint32_t first_key;
-    bool keys_are_bitmap;
-    struct bytes bitmap;  /* of keys... */
-    struct bitpack steps; /* ...or their distances */
+    struct bitpack steps; /* between keys, less 1 */
     struct run_column cols[RUN_COLS_MAX];
 };
 
