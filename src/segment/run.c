@@ -273,16 +273,27 @@ bool run_add_marked(const struct run *r, unsigned col, int64_t *sums, size_t n_s
     return false;
 }
 
-/* Multiples of the column before share its steps, which are then read once. */
-static bool same_steps(const struct run *r, unsigned col)
+/* Multiples of the column read before share its steps, which are then read once. */
+static void add_columns(const struct run *r, struct bitpack_cursor *values, const uint32_t *keys,
+                        size_t n, int64_t *const *sums)
 {
-    return col > 0 && r->cols[col].steps.low == r->cols[col - 1].steps.low;
+    uint64_t steps[BITPACK_CHUNK];
+    const uint8_t *read = NULL;
+
+    for (unsigned c = 0; c < r->n_cols; c++) {
+        const struct run_column *col = &r->cols[c];
+        if (!sums[c])
+            continue;
+        if (col->steps.low != read)
+            bitpack_next(&values[c], n, steps);
+        read = col->steps.low;
+        add_values(col, steps, keys, n, (uint64_t *)sums[c]);
+    }
 }
 
 bool run_add_all(const struct run *r, int64_t *const *sums, size_t n_sums, uint64_t *marks)
 {
     struct bitpack_cursor values[RUN_COLS_MAX];
-    uint64_t steps[BITPACK_CHUNK];
     uint32_t keys[BITPACK_CHUNK];
     struct key_cursor c;
     size_t n;
@@ -295,12 +306,9 @@ bool run_add_all(const struct run *r, int64_t *const *sums, size_t n_sums, uint6
             return true;
         if (keys[n - 1] >= n_sums)
             return false;
-        for (unsigned col = 0; col < r->n_cols; col++) {
-            if (!same_steps(r, col))
-                bitpack_next(&values[col], n, steps);
-            add_values(&r->cols[col], steps, keys, n, (uint64_t *)sums[col]);
-        }
-        mark(marks, keys, n);
+        add_columns(r, values, keys, n, sums);
+        if (marks)
+            mark(marks, keys, n);
     }
     return false;
 }

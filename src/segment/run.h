@@ -63,11 +63,11 @@ int run_open(struct bytes *in, struct run *ret);
  */
 bool run_add(const struct run *r, unsigned col, int64_t *sums, size_t n_sums);
 
-/* The same, also setting bit `key` of `marks`, which has n_sums bits. */
+/* The same, also setting bit `key` of `marks` (NULL: none), which has n_sums bits. */
 bool run_add_marked(const struct run *r, unsigned col, int64_t *sums, size_t n_sums,
                     uint64_t *marks);
 
-/* Every column c into sums[c], and the marks. */
+/* Every column c into sums[c], unless that is NULL; marks may be NULL too. */
 bool run_add_all(const struct run *r, int64_t *const *sums, size_t n_sums, uint64_t *marks);
 
 /* Into arrays of r->n. False when the keys are damaged. */
