@@ -52,6 +52,9 @@ struct data_r {
 
 #define DATA_R_PODS    10
 #define DATA_R_WINDOWS 360
+/* The hour that is asked for: aligned to nothing, so without the first window. */
+#define DATA_R_FROM_NS (DATA_START_NS + INT64_C(3000000000))
+#define DATA_R_TO_NS   (DATA_R_FROM_NS + INT64_C(3600000000000))
 
 /*
  * The set of pods x windows profiles, read from a file in `dir`, which is made first where there is
