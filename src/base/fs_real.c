@@ -40,8 +40,7 @@ static int failed(struct fs *fs, const char *what, const char *path, struct erro
 {
     int r = -errno;
 
-    return error_set(err, r, "could not %s \"%s/%s\": %s", what, real_of(fs)->root, path,
-                     strerror(-r));
+    return error_set(err, r, "could not %s \"%s/%s\": %m", what, real_of(fs)->root, path);
 }
 
 static int file_failed(struct fs_file *file, const char *what, struct error *err)
@@ -72,12 +71,13 @@ static int real_open(struct fs *fs, const char *path, unsigned flags, struct fs_
     CLEANUP(closep) int fd = openat(real_of(fs)->dir, path, how, FILE_MODE);
     if (fd < 0)
         return failed(fs, flags & FS_CREATE ? "create" : "open", path, err);
-    struct real_file *f = malloc(sizeof(*f) + strlen(path) + 1);
+    size_t size = strlen(path) + 1;
+    struct real_file *f = malloc(sizeof(*f) + size);
     if (!f)
         return failed(fs, "open", path, err);
     f->file.fs = fs;
     f->fd = TAKE_FD(fd);
-    strcpy(f->path, path);
+    memcpy(f->path, path, size);
     *ret = &f->file;
     return 0;
 }
@@ -195,9 +195,8 @@ static int real_rename(struct fs *fs, const char *from, const char *to, struct e
         return r;
     if (renameat(dir, from, dir, to) == 0)
         return 0;
-    r = -errno;
-    return error_set(err, r, "could not rename \"%s/%s\" to \"%s\": %s", real_of(fs)->root, from,
-                     to, strerror(-r));
+    return error_set(err, -errno, "could not rename \"%s/%s\" to \"%s\": %m", real_of(fs)->root,
+                     from, to);
 }
 
 static int real_unlink(struct fs *fs, const char *path, struct error *err)
@@ -232,9 +231,8 @@ static int real_link(struct fs *fs, const char *from, const char *to, struct err
         return r;
     if (linkat(dir, from, dir, to, 0) == 0)
         return 0;
-    r = -errno;
-    return error_set(err, r, "could not link \"%s/%s\" as \"%s\": %s", real_of(fs)->root, from, to,
-                     strerror(-r));
+    return error_set(err, -errno, "could not link \"%s/%s\" as \"%s\": %m", real_of(fs)->root, from,
+                     to);
 }
 
 static int open_dir(struct fs *fs, const char *what, const char *dir, struct error *err)
@@ -265,6 +263,22 @@ static bool is_dir(int dir, const struct dirent *e)
     return fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
+static int open_list(struct fs *fs, const char *dir, DIR **ret, struct error *err)
+{
+    int fd = open_dir(fs, "list", dir, err);
+
+    if (fd < 0)
+        return fd;
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        int r = failed(fs, "list", dir, err);
+        close(fd);
+        return r;
+    }
+    *ret = d;
+    return 0;
+}
+
 static void closedirp(DIR **d)
 {
     if (*d)
@@ -274,17 +288,15 @@ static void closedirp(DIR **d)
 static int real_list(struct fs *fs, const char *dir, fs_list_fn each, void *arg, struct error *err)
 {
     CLEANUP(fs_names_done) struct fs_names names = {0};
-    CLEANUP(closep) int fd = open_dir(fs, "list", dir, err);
-    if (fd < 0)
-        return fd;
-    CLEANUP(closedirp) DIR *d = fdopendir(fd);
-    if (!d)
-        return failed(fs, "list", dir, err);
-    fd = -1; /* is d's now */
+    CLEANUP(closedirp) DIR *d = NULL;
+    int r = open_list(fs, dir, &d, err);
 
+    if (r < 0)
+        return r;
     for (;;) {
         errno = 0;
-        const struct dirent *e = readdir(d);
+        const struct dirent *e =
+            readdir(d); /* NOLINT(concurrency-mt-unsafe): d is this call's own */
         if (!e && errno != 0)
             return failed(fs, "list", dir, err);
         if (!e)
@@ -350,12 +362,13 @@ int fs_real_new(const char *root, struct fs **ret, struct error *err)
     CLEANUP(closep) int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, -errno, "could not open the directory \"%s\": %m", root);
-    struct real_fs *fs = malloc(sizeof(*fs) + strlen(root) + 1);
+    size_t size = strlen(root) + 1;
+    struct real_fs *fs = malloc(sizeof(*fs) + size);
     if (!fs)
         return error_set(err, -ENOMEM, "could not open the directory \"%s\": %m", root);
     fs->fs.ops = &real_ops;
     fs->dir = TAKE_FD(fd);
-    strcpy(fs->root, root);
+    memcpy(fs->root, root, size);
     *ret = &fs->fs;
     return 0;
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One pool_run(), on its caller's stack. It is in the ring while some of it has not been begun. */
 struct job {
@@ -92,6 +91,7 @@ static int start_workers(struct pool *p, size_t n)
         p->n_workers += r == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = r;
     return -r;
 }
 
@@ -109,8 +109,7 @@ int pool_new(size_t n_threads, struct pool **ret, struct error *err)
     pthread_cond_init(&p->work, NULL);
     int r = start_workers(p, n);
     if (r < 0)
-        return error_set(err, r, "could not start thread %zu of %zu: %s", p->n_workers + 1, n,
-                         strerror(-r));
+        return error_set(err, r, "could not start thread %zu of %zu: %m", p->n_workers + 1, n);
     *ret = TAKE_PTR(p);
     return 0;
 }

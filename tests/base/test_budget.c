@@ -6,6 +6,7 @@
 #include "lib/test.h"
 
 /* Two tests ask for more than any machine has: sanitizers are to refuse as the system does. */
+/* NOLINTBEGIN(readability-identifier-naming): the names are theirs */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
@@ -18,6 +19,7 @@ const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 static void an_error_names_the_limit_and_what_was_asked(struct test *t)
 {

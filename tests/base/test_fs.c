@@ -133,6 +133,7 @@ static void a_path_may_not_leave_the_root(struct test *t)
     CHECK_INT(t, fs_mkdir(p.fs, "../x", NULL), -EINVAL);
     CHECK_INT(t, fs_sync_dir(p.fs, "..", NULL), -EINVAL);
     CHECK_INT(t, fs_path_size(p.fs, "..", &size, NULL), -EINVAL);
+    CHECK_INT(t, fs_list(p.fs, "..", NULL, NULL, NULL), -EINVAL);
 }
 
 static void a_file_open_for_reading_is_not_written(struct test *t)
