@@ -239,14 +239,28 @@ static bool attribute_equal(const struct attribute *a, const struct attribute *b
            a->number == b->number;
 }
 
+static uint64_t attribute_hash(const struct attribute *a)
+{
+    return hash_mix(hash_mix(pair(a->key, a->unit), pair(a->text, a->kind)), (uint64_t)a->number);
+}
+
+static uint32_t find_attribute(const struct dict *d, const struct attribute *a, uint64_t hash)
+{
+    return IDSET_FIND(&d->attribute_index, hash, i, attribute_equal(&d->attributes.data[i], a));
+}
+
+uint32_t dict_find_attribute(const struct dict *d, struct attribute a)
+{
+    uint32_t id = find_attribute(d, &a, attribute_hash(&a));
+    return id == IDSET_NONE ? 0 : id;
+}
+
 uint32_t dict_attribute(struct dict *d, struct attribute a)
 {
     if (attribute_equal(&a, &(struct attribute){0}))
         return 0;
-    uint64_t hash =
-        hash_mix(hash_mix(pair(a.key, a.unit), pair(a.text, a.kind)), (uint64_t)a.number);
-    uint32_t id =
-        IDSET_FIND(&d->attribute_index, hash, i, attribute_equal(&d->attributes.data[i], &a));
+    uint64_t hash = attribute_hash(&a);
+    uint32_t id = find_attribute(d, &a, hash);
     return id != IDSET_NONE ? id : ADD(d, attributes, attribute_index, hash, a);
 }
 
@@ -268,7 +282,8 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-uint32_t dict_attrs(struct dict *d, uint32_t *ids, size_t n)
+/* Sorts and drops repetitions and zeros; how many are left. */
+static size_t normalize_ids(uint32_t *ids, size_t n)
 {
     bool sorted = true;
     for (size_t i = 1; i < n; i++)
@@ -280,13 +295,33 @@ uint32_t dict_attrs(struct dict *d, uint32_t *ids, size_t n)
         if (ids[i] != 0 && (kept == 0 || ids[kept - 1] != ids[i]))
             ids[kept++] = ids[i];
     }
+    return kept;
+}
+
+static uint32_t find_set(const struct dict *d, const uint32_t *ids, size_t n, uint64_t hash)
+{
+    return IDSET_FIND(
+        &d->attr_set_index, hash, i,
+        d->attr_sets.data[i].n == n &&
+            memcmp(d->attr_ids.data + d->attr_sets.data[i].first, ids, n * sizeof(*ids)) == 0);
+}
+
+uint32_t dict_find_attrs(const struct dict *d, uint32_t *ids, size_t n)
+{
+    size_t kept = normalize_ids(ids, n);
+    if (kept == 0)
+        return 0;
+    uint32_t id = find_set(d, ids, kept, hash_bytes(ids, kept * sizeof(*ids)));
+    return id == IDSET_NONE ? 0 : id;
+}
+
+uint32_t dict_attrs(struct dict *d, uint32_t *ids, size_t n)
+{
+    size_t kept = normalize_ids(ids, n);
     if (kept == 0)
         return 0;
     uint64_t hash = hash_bytes(ids, kept * sizeof(*ids));
-    uint32_t id = IDSET_FIND(
-        &d->attr_set_index, hash, i,
-        d->attr_sets.data[i].n == kept &&
-            memcmp(d->attr_ids.data + d->attr_sets.data[i].first, ids, kept * sizeof(*ids)) == 0);
+    uint32_t id = find_set(d, ids, kept, hash);
     if (id != IDSET_NONE)
         return id;
     size_t first = d->attr_ids.len;

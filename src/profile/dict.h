@@ -164,6 +164,9 @@ uint32_t dict_int_attribute(struct dict *d, uint32_t key, int64_t number, uint32
 
 /* A set of attribute ids. Sorts `ids` in place and drops repetitions and zeros. */
 uint32_t dict_attrs(struct dict *d, uint32_t *ids, size_t n);
+/* The same of what is already there, or 0. These add nothing. */
+uint32_t dict_find_attribute(const struct dict *d, struct attribute a);
+uint32_t dict_find_attrs(const struct dict *d, uint32_t *ids, size_t n);
 /* The union of a set and one more attribute. */
 uint32_t dict_attrs_with(struct dict *d, uint32_t set, uint32_t attribute);
 /* The attribute with this key in a set, or 0; the first when there are several. */

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "base/checksum.h"
+#include "base/hash.h"
 
-/* No epoch grows past this, whatever one profile brings. */
-#define EPOCH_BYTES_LIMIT ((size_t)8 * EPOCH_BYTES_MAX)
+/* No epoch grows past this, whatever one profile brings: all of it encoded, which takes less, must
+ * fit one record of the WAL. */
+#define EPOCH_BYTES_LIMIT ((size_t)60 << 20)
 
 static void make_dict(struct epoch *e)
 {
@@ -22,6 +24,8 @@ static void drop_dict(struct epoch *e)
     vec_done(&e->budget, &e->node_hash);
     vec_done(&e->budget, &e->location_hash);
     vec_done(&e->budget, &e->attrs_hash);
+    idset_done(&e->budget, &e->binaries);
+    e->binaries_seen = 0;
 }
 
 struct epoch *epoch_new(uint64_t id, uint32_t tenant, struct bytes service, int64_t created_ns)
@@ -152,6 +156,9 @@ static int load(struct local *l, struct epoch *e, struct error *err)
     memcpy(&e->node_hash, &fresh->node_hash, sizeof(e->node_hash));
     memcpy(&e->location_hash, &fresh->location_hash, sizeof(e->location_hash));
     memcpy(&e->attrs_hash, &fresh->attrs_hash, sizeof(e->attrs_hash));
+    e->binaries = fresh->binaries;
+    e->binaries_seen = fresh->binaries_seen;
+    fresh->binaries = (struct idset){0};
     memset(&fresh->node_hash, 0, sizeof(fresh->node_hash));
     memset(&fresh->location_hash, 0, sizeof(fresh->location_hash));
     memset(&fresh->attrs_hash, 0, sizeof(fresh->attrs_hash));
@@ -231,11 +238,7 @@ void epoch_mark_max(struct epoch_mark *to, const struct epoch_mark *other)
 
 /* ---- Hashes: of content, so that they do not depend on ids */
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    unsigned __int128 m = (unsigned __int128)(a ^ 0x9E3779B97F4A7C15u) * (b ^ 0xD1B54A32D192ED03u);
-    return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
+#define mix stable_mix
 
 static uint64_t text_hash(const struct dict *d, uint32_t id)
 {
@@ -296,4 +299,47 @@ bool epoch_update_hashes(struct epoch *e)
     e->location_hash.len = locations;
     e->node_hash.len = nodes;
     return true;
+}
+
+/* ---- One binary, loaded at different addresses */
+
+#define PAGE 0x1000u
+
+static uint64_t size_in_pages(const struct mapping *m)
+{
+    return (m->limit - m->start + PAGE - 1) / PAGE;
+}
+
+static uint32_t identity(const struct mapping *m)
+{
+    return m->build_id ? m->build_id : m->file;
+}
+
+static bool is_same_binary(const struct mapping *a, const struct mapping *b)
+{
+    return size_in_pages(a) == size_in_pages(b) && a->offset == b->offset &&
+           identity(a) == identity(b);
+}
+
+static uint64_t binary_hash(const struct mapping *m)
+{
+    return hash_mix(hash_mix(size_in_pages(m), m->offset), identity(m));
+}
+
+static uint32_t find_binary(const struct epoch *e, const struct mapping *m)
+{
+    uint32_t at =
+        IDSET_FIND(&e->binaries, binary_hash(m), i, is_same_binary(&e->dict->mappings.data[i], m));
+    return at == IDSET_NONE ? 0 : at;
+}
+
+uint32_t epoch_find_binary(struct epoch *e, const struct mapping *m)
+{
+    for (; e->binaries_seen < e->dict->mappings.len; e->binaries_seen++) {
+        const struct mapping *seen = &e->dict->mappings.data[e->binaries_seen];
+        if (identity(seen) != 0 && !find_binary(e, seen) &&
+            !idset_add(&e->budget, &e->binaries, binary_hash(seen), e->binaries_seen))
+            break;
+    }
+    return identity(m) != 0 ? find_binary(e, m) : 0;
 }

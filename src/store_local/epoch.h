@@ -71,6 +71,17 @@ int epoch_apply(struct epoch *e, struct bytes in, struct error *err);
 /* Brings the hashes up to the dictionary. False when the budget is spent. */
 bool epoch_update_hashes(struct epoch *e);
 
+/* A mapping of the same binary (build id or else file, offset, size in pages), whose start may
+ * differ; 0 when there is none. `m` is in ids of the epoch. */
+uint32_t epoch_find_binary(struct epoch *e, const struct mapping *m);
+
+/* Mixes numbers into a hash that is the same everywhere and always. */
+static inline uint64_t stable_mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 m = (unsigned __int128)(a ^ 0x9E3779B97F4A7C15u) * (b ^ 0xD1B54A32D192ED03u);
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
 /* Reads dict/ID.dict up to file_len into `into`, without the lock; damage goes to the log and what
  * was read before it stays. Used by epoch_acquire(). */
 int epoch_read_file(struct local *l, struct epoch *into, uint64_t file_len, struct error *err);

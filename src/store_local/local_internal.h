@@ -21,7 +21,7 @@
  *     epoch       one dictionary: a service's names and stacks
  *     series_table   a tenant's series
  *     memtable    rows not yet in a segment
- *     translation a source's names and stacks as those of an epoch
+ *     source_map  a source's names and stacks as those of an epoch
  *     append      prepare     commit   one write for many     link   what makes records visible
  *     recover     opening: the manifest, then the WAL through the same link
  *     version     what the manifest names: segments, epochs, tenants, tombstones
@@ -59,6 +59,8 @@ struct epoch {
     /* Stable hashes, the same in every epoch and process. Guarded by the lock: not for views. */
     VEC(uint64_t) node_hash; /* of whole stacks */
     VEC(uint64_t) location_hash, attrs_hash;
+    struct idset binaries; /* mappings by what they are, wherever they were loaded */
+    uint32_t binaries_seen;
 
     struct epoch_mark logged, durable, flushed;
     bool is_defined_logged, is_defined_durable; /* its EPOCH record */

@@ -8,6 +8,8 @@
  * strings are a varint length and their bytes. Decoding checks lengths and ranges; whether ids mean
  * something is for link.c to find out. Decoded strings and payloads point into the bytes.
  *
+ * What people decide (tombstones, policies) is not here: it goes to the manifest at once.
+ *
  * These bytes outlive the program that wrote them: a new meaning is a new type.
  */
 enum record_type {
@@ -17,8 +19,6 @@ enum record_type {
     RECORD_DICT = 4,
     RECORD_PROFILE = 5,
     RECORD_SPANS = 6,
-    RECORD_TOMBSTONE = 7,
-    RECORD_POLICY = 8,
 };
 
 /* Whether it defines what others refer to; such records are written twice. */
@@ -66,22 +66,9 @@ struct record_spans {
     struct bytes payload;
 };
 
-struct record_tombstone {
-    uint32_t tenant;
-    int64_t from_ns, to_ns;
-    struct bytes selector;
-};
-
-struct record_policy {
-    uint32_t tenant;
-    struct store_policy policy;
-};
-
 void record_encode_tenant(const struct record_tenant *r, struct buf *out);
 void record_encode_epoch(const struct record_epoch *r, struct buf *out);
 void record_encode_profile(const struct record_profile *r, struct buf *out);
-void record_encode_tombstone(const struct record_tombstone *r, struct buf *out);
-void record_encode_policy(const struct record_policy *r, struct buf *out);
 /* The front of a record, to be followed by series_encode(), epoch_encode() or spans. */
 void record_begin_series(uint32_t tenant, struct buf *out);
 void record_begin_dict(uint64_t epoch, struct buf *out);
@@ -94,5 +81,3 @@ bool record_decode_series(struct bytes in, struct record_series *ret);
 bool record_decode_dict(struct bytes in, struct record_dict *ret);
 bool record_decode_profile(struct bytes in, struct record_profile *ret);
 bool record_decode_spans(struct bytes in, struct record_spans *ret);
-bool record_decode_tombstone(struct bytes in, struct record_tombstone *ret);
-bool record_decode_policy(struct bytes in, struct record_policy *ret);

@@ -63,7 +63,27 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
     }
 }
 
+static void finds_attributes_and_sets_without_adding(struct test *t)
+{
+    struct budget b;
+    budget_init(&b, BUDGET_DEFAULT_BYTES);
+    CLEANUP(dict_freep) struct dict *d = dict_new(&b);
+    uint32_t key = dict_cstring(d, "k"), text = dict_cstring(d, "v");
+    struct attribute a = {.key = key, .text = text, .kind = ATTRIBUTE_STRING};
+
+    CHECK_INT(t, dict_find_attribute(d, a), 0);
+    CHECK_INT(t, d->attributes.len, 1);
+    uint32_t id = dict_attribute(d, a), other = dict_int_attribute(d, key, 7, 0);
+    CHECK_INT(t, dict_find_attribute(d, a), id);
+    CHECK_INT(t, dict_find_attrs(d, (uint32_t[]){other, id}, 2), 0);
+    CHECK_INT(t, d->attr_sets.len, 1);
+    uint32_t set = dict_attrs(d, (uint32_t[]){id, other}, 2);
+    CHECK_INT(t, dict_find_attrs(d, (uint32_t[]){other, 0, id, id}, 4), set);
+    CHECK_INT(t, dict_find_attrs(d, (uint32_t[]){0}, 1), 0);
+}
+
 static const struct test_case cases[] = {
+    TEST(finds_attributes_and_sets_without_adding),
     TEST(equal_things_have_one_id),
     TEST(survives_running_out_of_memory_anywhere),
 };

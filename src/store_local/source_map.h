@@ -9,13 +9,13 @@
  * of the one before: each is translated once and then found by one probe of a table. Belongs to one
  * source; the epochs it adds to need the lock.
  */
-struct translation;
+struct source_map;
 
-struct translation *translation_new(size_t memory_limit);
-void translation_free(struct translation *x); /* NULL is fine */
+struct source_map *source_map_new(size_t memory_limit);
+void source_map_free(struct source_map *m); /* NULL is fine */
 
 /* Samples as an epoch knows them: rows with different (attrs, node), ascending, rows of zeros left
- * out. Valid until the next translate(). */
+ * out. Valid until the next run. */
 struct translated {
     size_t n;
     unsigned n_types;
@@ -31,5 +31,5 @@ struct translated {
  * the one that was seen last. Adds to the epoch what it lacks. -ENOBUFS when the epoch or the
  * translation is out of memory: the epoch may have grown but is sound.
  */
-int translate(struct translation *x, uint64_t generation, struct epoch *e, const struct profile *p,
-              struct translated *ret, struct error *err);
+int source_map_run(struct source_map *m, uint64_t generation, struct epoch *e,
+                   const struct profile *p, struct translated *ret, struct error *err);
