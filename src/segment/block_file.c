@@ -1,17 +1,17 @@
 /*
  * The layout of a block file. Numbers are little-endian.
  *
- *     header    24 bytes   magic "VSEG", u16 version, u16 kind, u64 file id, u64 sum
+ *     header    24 bytes   a file head (file_head.h) with magic "VSEG"
  *     blocks               back to back, no padding
  *     footer               one more block
  *     trailer   72 bytes   the footer's ref (u64 offset, u32 len, u32 raw_len, u64 sum),
  *                          u64 sum of the file, u64 size of the file, u64 file id,
  *                          u16 version, u16 kind, 4 zero bytes, magic "VSEGENDS", u64 sum
  *
- * The sums of header and trailer are checksum64 of what stands before them there. The sum of the
- * file covers everything before the trailer: it is taken over pieces of PIECE_BYTES (the last one
- * shorter), each seeded with the sum so far, from 0. So every byte is under at least one sum that a
- * reader can check without knowing what the blocks mean, and each block under one of its own.
+ * The sum of the trailer is checksum64 of what stands before it there. The sum of the file covers
+ * everything before the trailer: it is taken over pieces of PIECE_BYTES (the last one shorter),
+ * each seeded with the sum so far, from 0. So every byte is under at least one sum that a reader
+ * can check without knowing what the blocks mean, and each block under one of its own.
  */
 #include "segment/block_file.h"
 
@@ -22,14 +22,14 @@
 
 #include "base/checksum.h"
 #include "base/le.h"
+#include "segment/file_head.h"
 #include "segment/file_name.h"
 
-#define HEADER_BYTES  24
+#define MAGIC         "VSEG"
 #define TRAILER_BYTES 72
 #define PIECE_BYTES   ((size_t)256 << 10)
 #define EXTENSION     "seg"
 
-static const uint8_t header_magic[4] = "VSEG";
 static const uint8_t trailer_magic[8] = "VSEGENDS";
 
 void block_ref_encode(struct block_ref ref, uint8_t to[BLOCK_REF_BYTES])
@@ -48,15 +48,6 @@ struct block_ref block_ref_decode(const uint8_t from[BLOCK_REF_BYTES])
         .raw_len = le32_get(from + 12),
         .sum = le64_get(from + 16),
     };
-}
-
-static void header_encode(uint64_t id, uint16_t kind, uint8_t to[HEADER_BYTES])
-{
-    memcpy(to, header_magic, 4);
-    le16_put(to + 4, BLOCK_FILE_VERSION);
-    le16_put(to + 6, kind);
-    le64_put(to + 8, id);
-    le64_put(to + 16, checksum64(to, 16));
 }
 
 struct block_writer {
@@ -114,7 +105,7 @@ static int put(struct block_writer *w, struct bytes what, struct error *err)
 int block_writer_new(struct fs *fs, const char *dir, uint64_t id, uint16_t kind,
                      struct block_writer **ret, struct error *err)
 {
-    uint8_t header[HEADER_BYTES];
+    uint8_t header[FILE_HEAD_BYTES];
     struct file_name tmp = file_name_tmp(dir, id);
     struct fs_file *file;
 
@@ -134,7 +125,8 @@ int block_writer_new(struct fs *fs, const char *dir, uint64_t id, uint16_t kind,
     w->kind = kind;
     w->tmp = tmp;
     snprintf(w->dir, sizeof(w->dir), "%s", dir);
-    header_encode(id, kind, header);
+    file_head_encode(
+        MAGIC, (struct file_head){.version = BLOCK_FILE_VERSION, .kind = kind, .id = id}, header);
     r = put(w, (struct bytes){header, sizeof(header)}, err);
     if (r < 0)
         return r;
@@ -273,19 +265,18 @@ static int read_exactly(struct block_file *f, void *to, size_t n, uint64_t offse
 }
 
 /* Version, kind and id, which stand in header and trailer; `where` says which of them. */
-static int check_identity(const struct block_file *f, const char *where, const uint8_t *version,
-                          const uint8_t *id, struct error *err)
+static int check_identity(const struct block_file *f, const char *where, struct file_head head,
+                          struct error *err)
 {
-    uint16_t v = le16_get(version), kind = le16_get(version + 2);
-
-    if (v != BLOCK_FILE_VERSION)
+    if (head.version != BLOCK_FILE_VERSION)
         return error_set(err, -EPROTONOSUPPORT,
                          "\"%s\" has format version %u, this program reads version %d",
-                         f->name.text, v, BLOCK_FILE_VERSION);
-    if (le64_get(id) != f->id)
-        return damaged(f, err, "its %s is that of file %" PRIu64, where, le64_get(id));
-    if (kind != f->kind)
-        return damaged(f, err, "its %s is that of a file of kind %u, not %u", where, kind, f->kind);
+                         f->name.text, head.version, BLOCK_FILE_VERSION);
+    if (head.id != f->id)
+        return damaged(f, err, "its %s is that of file %" PRIu64, where, head.id);
+    if (head.kind != f->kind)
+        return damaged(f, err, "its %s is that of a file of kind %u, not %u", where, head.kind,
+                       f->kind);
     return 0;
 }
 
@@ -294,7 +285,7 @@ static int check_ref(const struct block_file *f, struct block_ref ref, struct er
 {
     uint64_t end = f->size - TRAILER_BYTES;
 
-    if (ref.offset < HEADER_BYTES || ref.offset > end || ref.len > end - ref.offset)
+    if (ref.offset < FILE_HEAD_BYTES || ref.offset > end || ref.len > end - ref.offset)
         return damaged(f, err,
                        "a block of %u bytes at %" PRIu64 " is not inside its %" PRIu64 " bytes",
                        ref.len, ref.offset, f->size);
@@ -308,7 +299,7 @@ static int read_trailer(struct block_file *f, struct error *err)
 {
     uint8_t t[TRAILER_BYTES];
 
-    if (f->size < HEADER_BYTES + TRAILER_BYTES)
+    if (f->size < FILE_HEAD_BYTES + TRAILER_BYTES)
         return damaged(f, err, "it is only %" PRIu64 " bytes long", f->size);
     int r = read_exactly(f, t, sizeof(t), f->size - sizeof(t), err);
     if (r < 0)
@@ -317,7 +308,9 @@ static int read_trailer(struct block_file *f, struct error *err)
         return damaged(f, err, "it does not end as such a file does; it may have been cut");
     if (le64_get(t + 64) != checksum64(t, 64))
         return damaged(f, err, "the checksum of its trailer does not hold");
-    r = check_identity(f, "trailer", t + 48, t + 40, err);
+    struct file_head head = {
+        .version = le16_get(t + 48), .kind = le16_get(t + 50), .id = le64_get(t + 40)};
+    r = check_identity(f, "trailer", head, err);
     if (r < 0)
         return r;
     if (le64_get(t + 32) != f->size)
@@ -379,16 +372,16 @@ int block_file_read(struct block_file *f, struct block_ref ref, struct block_cac
 
 int block_file_check_header(struct block_file *f, struct error *err)
 {
-    uint8_t h[HEADER_BYTES];
+    uint8_t h[FILE_HEAD_BYTES];
+    struct file_head head;
 
     int r = read_exactly(f, h, sizeof(h), 0, err);
     if (r < 0)
         return r;
-    if (memcmp(h, header_magic, sizeof(header_magic)) != 0)
-        return damaged(f, err, "it does not begin as such a file does");
-    if (le64_get(h + 16) != checksum64(h, 16))
-        return damaged(f, err, "the checksum of its header does not hold");
-    return check_identity(f, "header", h + 4, h + 8, err);
+    const char *wrong = file_head_decode(MAGIC, h, &head);
+    if (wrong)
+        return damaged(f, err, "%s", wrong);
+    return check_identity(f, "header", head, err);
 }
 
 int block_file_check_all(struct block_file *f, struct error *err)

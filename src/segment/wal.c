@@ -1,48 +1,24 @@
 /*
- * The layout of a write-ahead log. Numbers are little-endian.
- *
- *     header   24 bytes   magic "VWAL", u16 version, u16 zero, u64 file id, u64 sum of those 16
- *     records             back to back until the end of the file, or until zeros
- *
- * A record:
- *
- *      0  magic f7 "VR" 1a
- *      4  u32  head sum: low half of checksum64 of bytes 8 to 31, seeded with the file id
- *      8  u64  sum of the payload, seeded with the file id
- *     16  u64  seq
- *     24  u32  length of the payload
- *     28  u8   type, and three zero bytes
- *     32       payload
- *
- * Two sums, so that the length is known to be right before anything is done with it: a record with
- * a damaged payload is stepped over, and looking for the next record after a damaged head does not
- * hash what follows every chance magic. The file id as seed ties records to their file.
+ * The layout of a write-ahead log: a file head (file_head.h) with magic "VWAL", then frames
+ * (frame.h) with magic f7 "VR" 1a until the end of the file, or until zeros. A frame is a record:
+ * its number is the seq, its tag the type; the seed is the file id.
  */
 #include "segment/wal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/checksum.h"
-#include "base/le.h"
+#include "segment/file_head.h"
 #include "segment/file_name.h"
+#include "segment/frame.h"
 
-#define HEADER_BYTES 24
-#define RECORD_BYTES 32 /* before the payload */
-#define WINDOW_BYTES ((size_t)1 << 20)
-#define EXTENSION    "wal"
-
-/* Damage longer than this is taken for the end of the log, so that a file that is no log (or has
- * terabytes of hole) does not hold up recovery. */
-#define GAP_BYTES_MAX ((uint64_t)256 << 20)
+#define EXTENSION "wal"
+#define MAGIC     "VWAL"
 
 /* A group buffer that outgrew this is given back after the commit. */
 #define GROUP_KEEP_BYTES ((size_t)4 << 20)
 
-static const uint8_t header_magic[4] = "VWAL";
-static const uint8_t record_magic[4] = {0xf7, 'V', 'R', 0x1a};
+static const struct frame_kind record_kind = {{0xf7, 'V', 'R', 0x1a}, WAL_RECORD_BYTES_MAX};
 
 struct wal {
     struct fs_file *file;
@@ -65,12 +41,9 @@ void wal_free(struct wal *w)
 /* Writes the header and makes file and name durable. */
 static int begin(struct wal *w, struct fs *fs, const char *dir, struct error *err)
 {
-    uint8_t h[HEADER_BYTES] = {0};
+    uint8_t h[FILE_HEAD_BYTES];
 
-    memcpy(h, header_magic, sizeof(header_magic));
-    le16_put(h + 4, WAL_VERSION);
-    le64_put(h + 8, w->id);
-    le64_put(h + 16, checksum64(h, 16));
+    file_head_encode(MAGIC, (struct file_head){.version = WAL_VERSION, .id = w->id}, h);
     int r = fs_pwrite(w->file, h, sizeof(h), 0, err);
     if (r == 0)
         r = fs_sync(w->file, err);
@@ -105,15 +78,8 @@ int wal_add(struct wal *w, uint8_t type, uint64_t seq, struct bytes payload, str
     if (payload.len > WAL_RECORD_BYTES_MAX)
         return error_set(err, -EFBIG, "could not log a record of %zu bytes: the limit is %u",
                          payload.len, WAL_RECORD_BYTES_MAX);
-    uint8_t *h = buf_reserve(&w->group, RECORD_BYTES + payload.len);
-    memcpy(h, record_magic, sizeof(record_magic));
-    le64_put(h + 8, checksum64_seeded(payload.data, payload.len, w->id));
-    le64_put(h + 16, seq);
-    le32_put(h + 24, (uint32_t)payload.len);
-    le32_put(h + 28, type);
-    le32_put(h + 4, (uint32_t)checksum64_seeded(h + 8, RECORD_BYTES - 8, w->id));
-    w->group.len += RECORD_BYTES;
-    buf_add_bytes(&w->group, payload);
+    struct frame f = {.number = seq, .tag = type, .payload = payload};
+    frame_add(&record_kind, w->id, &f, &w->group);
     return 0;
 }
 
@@ -174,184 +140,46 @@ uint64_t wal_id(const struct wal *w)
     return w->id;
 }
 
-/* A file seen through a window that moves and, for long records, grows. */
-struct reader {
-    struct fs_file *file;
-    uint64_t id;
-    uint64_t size;
-    uint64_t from; /* where in the file the window is */
-    size_t len;
-    struct buf window;
-    struct wal_report *report;
-};
-
-/* Makes the window hold the n bytes at `at`, which lie inside the file; NULL after a failure. */
-static const uint8_t *look(struct reader *r, uint64_t at, size_t n, int *failure, struct error *err)
+/* Takes the header off. 0, with damage told in the report. */
+static int read_header(struct fs_file *file, const char *name, uint64_t id,
+                       struct wal_report *report, struct error *err)
 {
-    if (at >= r->from && at - r->from <= r->len && n <= r->len - (at - r->from))
-        return r->window.data + (at - r->from);
+    uint8_t h[FILE_HEAD_BYTES] = {0};
+    struct file_head head;
 
-    uint64_t left = r->size - at;
-    size_t want = n > WINDOW_BYTES ? n : WINDOW_BYTES;
-    if (want > left)
-        want = (size_t)left;
-    buf_clear(&r->window);
-    uint8_t *to = buf_reserve(&r->window, want);
-    ssize_t got = fs_pread(r->file, to, want, at, err);
-    r->from = at;
-    r->len = got < 0 ? 0 : (size_t)got;
-    if (got >= (ssize_t)n)
-        return to;
-    *failure = got < 0 ? (int)got
-                       : error_set(err, -EIO,
-                                   "could not read the log: it ended at byte %" PRIu64
-                                   " while it was read",
-                                   at + r->len);
-    return NULL;
-}
-
-enum verdict { GOOD, BAD_PAYLOAD, BAD_HEAD };
-
-struct found {
-    enum verdict verdict;
-    struct wal_record record;
-};
-
-/* What stands at `at`. */
-static int examine(struct reader *r, uint64_t at, struct found *ret, struct error *err)
-{
-    int failure = 0;
-
-    *ret = (struct found){.verdict = BAD_HEAD};
-    if (r->size - at < RECORD_BYTES)
-        return 0;
-    const uint8_t *h = look(r, at, RECORD_BYTES, &failure, err);
-    if (!h)
-        return failure;
-    uint32_t len = le32_get(h + 24);
-    if (memcmp(h, record_magic, sizeof(record_magic)) != 0 || len > WAL_RECORD_BYTES_MAX ||
-        le32_get(h + 4) != (uint32_t)checksum64_seeded(h + 8, RECORD_BYTES - 8, r->id))
-        return 0;
-    ret->verdict = BAD_PAYLOAD;
-    ret->record = (struct wal_record){
-        .seq = le64_get(h + 16), .offset = at, .type = h[28], .payload = {NULL, len}};
-    if (r->size - at - RECORD_BYTES < len)
-        return 0;
-    h = look(r, at, RECORD_BYTES + (size_t)len, &failure, err);
-    if (!h)
-        return failure;
-    ret->record.payload.data = h + RECORD_BYTES;
-    if (checksum64_seeded(h + RECORD_BYTES, len, r->id) == le64_get(h + 8))
-        ret->verdict = GOOD;
-    return 0;
-}
-
-/* The next place at or after `at` where a record may begin, or the end of the file (or of what is
- * worth looking at). */
-static int next_magic(struct reader *r, uint64_t at, uint64_t *ret, struct error *err)
-{
-    uint64_t until = r->size - at > GAP_BYTES_MAX ? at + GAP_BYTES_MAX : r->size;
-    int failure = 0;
-
-    while (at < until && r->size - at >= sizeof(record_magic)) {
-        const uint8_t *p = look(r, at, sizeof(record_magic), &failure, err);
-        if (!p)
-            return failure;
-        struct bytes seen = {p, r->len - (size_t)(at - r->from)};
-        const uint8_t *hit = bytes_find(seen, (struct bytes){record_magic, sizeof(record_magic)});
-        if (hit) {
-            *ret = at + (uint64_t)(hit - p);
-            return 0;
-        }
-        at += seen.len - (sizeof(record_magic) - 1);
-    }
-    *ret = r->size;
-    return 0;
-}
-
-/* How many bytes from `at` on are not part of the zeros at the end of the file. */
-static int tail_bytes(struct reader *r, uint64_t at, uint64_t *ret, struct error *err)
-{
-    uint64_t start = at, end = at;
-    int failure = 0;
-
-    while (at < r->size) {
-        if (at - start > GAP_BYTES_MAX) {
-            *ret = r->size - start;
-            return 0;
-        }
-        const uint8_t *p = look(r, at, 1, &failure, err);
-        if (!p)
-            return failure;
-        size_t n = r->len - (size_t)(at - r->from), last = n;
-        while (last > 0 && p[last - 1] == 0)
-            last--;
-        if (last > 0)
-            end = at + last;
-        at += n;
-    }
-    *ret = end - start;
-    return 0;
-}
-
-static int read_records(struct reader *r, struct wal_visitor visitor, struct error *err)
-{
-    uint64_t at = HEADER_BYTES, good_end = at;
-    struct found f;
-    int e = 0;
-
-    while (at < r->size && at - good_end <= GAP_BYTES_MAX) {
-        e = examine(r, at, &f, err);
-        if (e < 0)
-            return e;
-        if (f.verdict == BAD_HEAD) {
-            e = next_magic(r, at + 1, &at, err);
-            if (e < 0)
-                return e;
-            continue;
-        }
-        if (f.verdict == GOOD) {
-            r->report->n_skipped += at > good_end;
-            r->report->skipped_bytes += at - good_end;
-            r->report->n_records++;
-            e = visitor.record(visitor.arg, &f.record, err);
-            if (e != 0)
-                return e;
-            good_end = at + RECORD_BYTES + f.record.payload.len;
-        }
-        if (r->size - at - RECORD_BYTES < f.record.payload.len)
-            break; /* cut: nothing can follow */
-        at += RECORD_BYTES + f.record.payload.len;
-    }
-    return tail_bytes(r, good_end, &r->report->torn_bytes, err);
-}
-
-static int read_header(struct reader *r, const char *name, struct error *err)
-{
-    int failure = 0;
-    const uint8_t *h = look(r, 0, HEADER_BYTES, &failure, err);
-
-    if (!h)
-        return failure;
-    r->report->is_header_bad = memcmp(h, header_magic, sizeof(header_magic)) != 0 ||
-                               le64_get(h + 16) != checksum64(h, 16) || le64_get(h + 8) != r->id;
-    if (!r->report->is_header_bad && le16_get(h + 4) != WAL_VERSION)
+    ssize_t n = fs_pread(file, h, sizeof(h), 0, err);
+    if (n < 0)
+        return (int)n;
+    report->is_header_bad = file_head_decode(MAGIC, h, &head) || head.id != id;
+    if (!report->is_header_bad && head.version != WAL_VERSION)
         return error_set(err, -EPROTONOSUPPORT,
                          "\"%s\" has format version %u, this program reads version %d", name,
-                         le16_get(h + 4), WAL_VERSION);
+                         head.version, WAL_VERSION);
     return 0;
 }
 
-static int read_file(struct reader *r, const char *name, struct wal_visitor visitor,
-                     struct error *err)
+static int visit(void *arg, const struct frame *frame, struct error *err)
 {
-    r->report->bytes = r->size;
-    if (r->size < HEADER_BYTES) {
-        r->report->torn_bytes = r->size;
-        return 0;
-    }
-    int e = read_header(r, name, err);
-    return e < 0 ? e : read_records(r, visitor, err);
+    const struct wal_visitor *v = arg;
+    struct wal_record record = {.seq = frame->number,
+                                .offset = frame->offset,
+                                .type = (uint8_t)frame->tag,
+                                .payload = frame->payload};
+
+    return v->record(v->arg, &record, err);
+}
+
+static int read_records(const struct frame_source *source, struct wal_visitor visitor,
+                        struct wal_report *report, struct error *err)
+{
+    struct frame_report frames;
+
+    int r = frame_read(&record_kind, source, (struct frame_visitor){visit, &visitor}, &frames, err);
+    report->n_records = frames.n_frames;
+    report->n_skipped = frames.n_skipped;
+    report->skipped_bytes = frames.skipped_bytes;
+    report->torn_bytes = frames.torn_bytes;
+    return r;
 }
 
 int wal_read(struct fs *fs, const char *dir, uint64_t id, struct wal_visitor visitor,
@@ -359,16 +187,21 @@ int wal_read(struct fs *fs, const char *dir, uint64_t id, struct wal_visitor vis
 {
     struct file_name name = file_name(dir, id, EXTENSION);
     CLEANUP(fs_closep) struct fs_file *file = NULL;
-    struct reader r = {.id = id, .report = ret};
 
     *ret = (struct wal_report){0};
-    int e = fs_open(fs, name.text, FS_READ, &file, err);
-    if (e == 0)
-        e = fs_size(file, &r.size, err);
-    if (e < 0)
-        return e;
-    r.file = file;
-    e = read_file(&r, name.text, visitor, err);
-    buf_done(&r.window);
-    return e;
+    int r = fs_open(fs, name.text, FS_READ, &file, err);
+    if (r == 0)
+        r = fs_size(file, &ret->bytes, err);
+    if (r < 0)
+        return r;
+    if (ret->bytes < FILE_HEAD_BYTES) {
+        ret->torn_bytes = ret->bytes;
+        return 0;
+    }
+    struct frame_source source = {
+        .file = file, .name = name.text, .from = FILE_HEAD_BYTES, .to = ret->bytes, .seed = id};
+    r = read_header(file, name.text, id, ret, err);
+    if (r == 0)
+        r = read_records(&source, visitor, ret, err);
+    return r;
 }

@@ -1,0 +1,318 @@
+#include <errno.h>
+
+#include "lib/scratch.h"
+#include "lib/test.h"
+#include "segment/chunk_log.h"
+#include "segment/file_head.h"
+
+#define ID     5
+#define PATH   "dict/0000000005.dict"
+#define HEADER 24
+#define HEAD   32
+
+struct fixture {
+    struct scratch scratch;
+    struct fs *fs;
+    struct chunk_log log;
+    uint64_t end;
+};
+
+static void fixture_init(struct fixture *x)
+{
+    scratch_init(&x->scratch);
+    if (fs_real_new(x->scratch.path, &x->fs, NULL) < 0 || fs_mkdir(x->fs, "dict", NULL) < 0)
+        abort();
+    x->log = (struct chunk_log){x->fs, PATH, ID};
+    x->end = 0;
+}
+
+static void fixture_done(struct fixture *x)
+{
+    fs_free(x->fs);
+    scratch_done(&x->scratch);
+}
+
+static const char *const payloads[] = {"first", "the second chunk", "", "4th"};
+#define N ARRAY_SIZE(payloads)
+
+static uint64_t offset_of(size_t i)
+{
+    uint64_t at = HEADER;
+
+    for (size_t k = 0; k < i; k++)
+        at += HEAD + strlen(payloads[k]);
+    return at;
+}
+
+static void write_log(struct test *t, struct fixture *x)
+{
+    for (size_t i = 0; i < N; i++)
+        CHECK_INT(t, chunk_log_append(&x->log, x->end, bytes_of(payloads[i]), &x->end, NULL), 0);
+    CHECK_INT(t, x->end, offset_of(N));
+}
+
+/* The chunks that were read, as bits; anything that was never written ends the program. */
+static int collect(void *arg, uint64_t offset, struct bytes payload, struct error *err)
+{
+    unsigned *seen = arg;
+
+    (void)err;
+    for (size_t i = 0; i < N; i++) {
+        if (offset == offset_of(i) && bytes_are(payload, payloads[i]) && *seen >> i == 0) {
+            *seen |= 1u << i;
+            return 0;
+        }
+    }
+    abort();
+}
+
+static unsigned read_log(struct test *t, struct fixture *x, struct chunk_report *report)
+{
+    struct error err = {{0}};
+    unsigned seen = 0;
+
+    CHECK_INT(t,
+              chunk_log_read(&x->log, x->end, (struct chunk_visitor){collect, &seen}, report, &err),
+              0);
+    CHECK_STR(t, err.text, "");
+    return seen;
+}
+
+static void flip(struct fixture *x, uint64_t at, uint8_t bits)
+{
+    CLEANUP(fs_closep) struct fs_file *f = NULL;
+    uint8_t c;
+
+    if (fs_open(x->fs, PATH, FS_WRITE, &f, NULL) < 0 || fs_pread(f, &c, 1, at, NULL) != 1)
+        abort();
+    c ^= bits;
+    if (fs_pwrite(f, &c, 1, at, NULL) < 0)
+        abort();
+}
+
+static void set_size(struct fixture *x, uint64_t size)
+{
+    CLEANUP(fs_closep) struct fs_file *f = NULL;
+
+    if (fs_open(x->fs, PATH, FS_WRITE, &f, NULL) < 0 || fs_truncate(f, size, NULL) < 0)
+        abort();
+}
+
+static void gives_back_what_was_appended(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+
+    fixture_init(&x);
+    CHECK_INT(t, read_log(t, &x, &report), 0); /* a length of 0 needs no file */
+    write_log(t, &x);
+    CHECK_INT(t, read_log(t, &x, &report), 15);
+    CHECK_INT(t, report.n_chunks, 4);
+    CHECK(t, chunk_report_is_clean(&report));
+    fixture_done(&x);
+}
+
+static void only_the_named_length_counts(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+    uint64_t end;
+
+    fixture_init(&x);
+    write_log(t, &x);
+    x.end = offset_of(2);
+    CHECK_INT(t, read_log(t, &x, &report), 3);
+    CHECK(t, chunk_report_is_clean(&report));
+    /* What comes next takes the place of what did not count. */
+    CHECK_INT(t, chunk_log_append(&x.log, x.end, BYTES(""), &x.end, NULL), 0);
+    CHECK_INT(t, x.end, offset_of(3));
+    CHECK_INT(t, fs_path_size(x.fs, PATH, &end, NULL), 0);
+    CHECK_INT(t, end, offset_of(3));
+    CHECK_INT(t, read_log(t, &x, &report), 7);
+    /* Beginning anew replaces the file. */
+    CHECK_INT(t, chunk_log_append(&x.log, 0, bytes_of(payloads[0]), &x.end, NULL), 0);
+    CHECK_INT(t, read_log(t, &x, &report), 1);
+    CHECK_INT(t, fs_path_size(x.fs, PATH, &end, NULL), 0);
+    CHECK_INT(t, end, offset_of(1));
+    fixture_done(&x);
+}
+
+static void a_changed_byte_costs_its_chunk_and_no_other(struct test *t)
+{
+    struct fixture x;
+
+    fixture_init(&x);
+    write_log(t, &x);
+    for (uint64_t at = 0; at < x.end; at++) {
+        size_t i = 0;
+        while (at >= HEADER && at >= offset_of(i + 1))
+            i++;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            struct chunk_report report;
+            flip(&x, at, (uint8_t)(1u << bit));
+            unsigned seen = read_log(t, &x, &report);
+            flip(&x, at, (uint8_t)(1u << bit));
+            CHECK(t, !chunk_report_is_clean(&report));
+            CHECK_INT(t, report.is_header_bad, at < HEADER);
+            CHECK_INT(t, report.n_bad, at >= HEADER);
+            CHECK_INT(t, report.first_bad, at < HEADER ? 0 : offset_of(i));
+            CHECK_INT(t, report.bad_bytes, at < HEADER ? 0 : offset_of(i + 1) - offset_of(i));
+            CHECK_INT(t, seen, at < HEADER ? 15 : 15 & ~(1u << i));
+        }
+    }
+    fixture_done(&x);
+}
+
+static void a_cut_costs_what_is_behind_it(struct test *t)
+{
+    struct fixture x;
+    struct error err;
+    uint64_t end;
+
+    fixture_init(&x);
+    write_log(t, &x);
+    for (uint64_t size = x.end; size-- > 0;) {
+        struct chunk_report report;
+        size_t whole = 0;
+        set_size(&x, size);
+        unsigned seen = read_log(t, &x, &report);
+        while (offset_of(whole + 1) <= size)
+            whole++;
+        CHECK_INT(t, seen, (1u << whole) - 1);
+        CHECK_INT(t, report.n_bad, 1);
+        CHECK_INT(t, report.first_bad, offset_of(whole));
+        CHECK_INT(t, report.bad_bytes, x.end - offset_of(whole));
+        CHECK_INT(t, report.is_header_bad, size < HEADER);
+    }
+    CHECK_INT(t, chunk_log_append(&x.log, x.end, BYTES("more"), &end, &err), -EBADMSG);
+    CHECK_STR(t, err.text, "\"" PATH "\" is damaged: it is 0 bytes long and was 176");
+    fixture_done(&x);
+}
+
+static void zeros_are_damage(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+
+    fixture_init(&x);
+    write_log(t, &x);
+    set_size(&x, offset_of(3));
+    set_size(&x, offset_of(4));
+    CHECK_INT(t, read_log(t, &x, &report), 7);
+    CHECK_INT(t, report.n_bad, 1);
+    CHECK_INT(t, report.first_bad, offset_of(3));
+    fixture_done(&x);
+}
+
+/* A chunk with sums that hold, where another one was. */
+static void a_chunk_in_the_wrong_place_is_damage(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+    struct fs_file *f = NULL;
+    uint8_t copy[HEAD + 3];
+
+    fixture_init(&x);
+    write_log(t, &x);
+    CHECK_INT(t, fs_open(x.fs, PATH, FS_WRITE, &f, NULL), 0);
+    CHECK_INT(t, fs_pread(f, copy, sizeof(copy), offset_of(3), NULL), sizeof(copy));
+    CHECK_INT(t, fs_pwrite(f, copy, sizeof(copy), offset_of(0), NULL), 0);
+    fs_close(f);
+    CHECK_INT(t, read_log(t, &x, &report), 14);
+    CHECK_INT(t, report.n_bad, 2); /* it, and what is left of what was there */
+    CHECK_INT(t, report.first_bad, offset_of(0));
+    CHECK_INT(t, report.bad_bytes, offset_of(1) - offset_of(0));
+    fixture_done(&x);
+}
+
+static void refuses_other_files_and_versions(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+    struct error err;
+    unsigned seen = 0;
+    struct chunk_visitor visitor = {collect, &seen};
+    uint8_t h[HEADER];
+
+    fixture_init(&x);
+    CHECK_INT(t, chunk_log_read(&x.log, 100, visitor, &report, &err), -ENOENT);
+    CHECK(t, strstr(err.text, PATH));
+    write_log(t, &x);
+    x.log.id = 6;
+    CHECK_INT(t, read_log(t, &x, &report), 0);
+    CHECK(t, report.is_header_bad);
+    CHECK_INT(t, report.bad_bytes, x.end - HEADER);
+    x.log.id = ID;
+    file_head_encode("VCHK", (struct file_head){.version = 2, .id = ID}, h);
+    struct fs_file *f = NULL;
+    CHECK_INT(t, fs_open(x.fs, PATH, FS_WRITE, &f, NULL), 0);
+    CHECK_INT(t, fs_pwrite(f, h, sizeof(h), 0, NULL), 0);
+    fs_close(f);
+    CHECK_INT(t, chunk_log_read(&x.log, x.end, visitor, &report, &err), -EPROTONOSUPPORT);
+    CHECK_STR(t, err.text, "\"" PATH "\" has format version 2, this program reads version 1");
+    fixture_done(&x);
+}
+
+static int refuse(void *arg, uint64_t offset, struct bytes payload, struct error *err)
+{
+    (void)arg;
+    (void)payload;
+    return error_set(err, -EINTR, "not %d", (int)offset);
+}
+
+static void passes_on_what_the_callback_says(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+    struct error err;
+
+    fixture_init(&x);
+    write_log(t, &x);
+    CHECK_INT(t, chunk_log_read(&x.log, x.end, (struct chunk_visitor){refuse, NULL}, &report, &err),
+              -EINTR);
+    CHECK_STR(t, err.text, "not 24");
+    CHECK_INT(t, report.n_chunks, 1);
+    fixture_done(&x);
+}
+
+static void refuses_chunks_over_the_limit(struct test *t)
+{
+    struct fixture x;
+    struct error err;
+    uint64_t end;
+
+    fixture_init(&x);
+    CHECK_INT(t, chunk_log_append(&x.log, 0, (struct bytes){NULL, CHUNK_BYTES_MAX + 1}, &end, &err),
+              -EFBIG);
+    CHECK_STR(t, err.text,
+              "could not add a chunk of 67108865 bytes to \"" PATH "\": the limit is 67108864");
+    CHECK_INT(t, fs_exists(x.fs, PATH, NULL), 0);
+    fixture_done(&x);
+}
+
+/* A file may also stand at the top. */
+static void needs_no_directory(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+
+    fixture_init(&x);
+    x.log.path = "top";
+    CHECK_INT(t, chunk_log_append(&x.log, 0, bytes_of(payloads[0]), &x.end, NULL), 0);
+    CHECK_INT(t, read_log(t, &x, &report), 1);
+    fixture_done(&x);
+}
+
+static const struct test_case cases[] = {
+    TEST(gives_back_what_was_appended),
+    TEST(only_the_named_length_counts),
+    TEST(a_changed_byte_costs_its_chunk_and_no_other),
+    TEST(a_cut_costs_what_is_behind_it),
+    TEST(zeros_are_damage),
+    TEST(a_chunk_in_the_wrong_place_is_damage),
+    TEST(refuses_other_files_and_versions),
+    TEST(passes_on_what_the_callback_says),
+    TEST(refuses_chunks_over_the_limit),
+    TEST(needs_no_directory),
+};
+TEST_MAIN(cases)
