@@ -45,16 +45,22 @@ void sums_expect(struct sums *s, uint64_t n_rows)
 
 bool sums_add_run(struct sums *s, const struct run *run, const uint8_t *to, size_t n_to)
 {
-    unsigned n = run->n_cols < n_to ? run->n_cols : (unsigned)n_to;
-    bool ok = true;
+    unsigned n = run->n_cols < n_to ? run->n_cols : (unsigned)n_to, wanted = 0, only = 0;
+    uint64_t *marks = s->is_marked ? s->marks : NULL;
+    int64_t *cols[RUN_COLS_MAX];
 
-    for (unsigned c = 0; c < n && ok; c++) {
-        if (to[c] >= s->n_cols)
-            continue;
-        ok = s->is_marked ? run_add_marked(run, c, s->cols[to[c]], s->n_keys, s->marks)
-                          : run_add(run, c, s->cols[to[c]], s->n_keys);
+    for (unsigned c = 0; c < run->n_cols; c++) {
+        bool is_wanted = c < n && to[c] < s->n_cols;
+        cols[c] = is_wanted ? s->cols[to[c]] : NULL;
+        wanted += is_wanted;
+        only = is_wanted ? c : only;
     }
-    return ok;
+    if (wanted == 0)
+        return true;
+    if (wanted > 1)
+        return run_add_all(run, cols, s->n_keys, marks);
+    return marks ? run_add_marked(run, only, cols[only], s->n_keys, marks)
+                 : run_add(run, only, cols[only], s->n_keys);
 }
 
 bool sums_add(struct sums *s, uint32_t key, unsigned col, int64_t value)

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "store/store.h"
+
+/*
+ * What is known without reading rows or samples: store_ops.series and estimate of the embedded
+ * store. A file that cannot be read does not stop them: everything else is found, and then the
+ * result is -EBADMSG with what was wrong first.
+ */
+
+/* A series is named when a block of its rows reaches into the range. */
+int local_series(struct store *s, struct bytes tenant, const struct selector *selector,
+                 int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx,
+                 struct error *err);
+
+/* At most what would be read: whole blocks, and no sums over groups. */
+int local_estimate(struct store *s, const struct store_plan *plan, struct store_estimate *ret,
+                   struct error *err);
