@@ -22,13 +22,18 @@
 
 #include "base/checksum.h"
 #include "base/le.h"
+#include "segment/block_cache.h"
 #include "segment/file_head.h"
 #include "segment/file_name.h"
+#include "wire/pack.h"
 
 #define MAGIC         "VSEG"
 #define TRAILER_BYTES 72
 #define PIECE_BYTES   ((size_t)256 << 10)
 #define EXTENSION     "seg"
+
+/* Blocks are packed once and unpacked often, and by that level most of the gain is had. */
+#define PACK_LEVEL 3
 
 static const uint8_t trailer_magic[8] = "VSEGENDS";
 
@@ -139,16 +144,24 @@ uint64_t block_writer_bytes(const struct block_writer *w)
     return w->written + w->n_pending;
 }
 
+/* The content packed, or as it is when packing does not save a sixteenth: unpacking takes time. */
+static struct bytes pack(struct block_writer *w, struct bytes content)
+{
+    buf_clear(&w->packed);
+    if (content.len == 0 || zstd_pack(content, PACK_LEVEL, &w->packed) < 0 ||
+        w->packed.len > content.len - content.len / 16)
+        return content;
+    return buf_bytes(&w->packed);
+}
+
 int block_writer_add(struct block_writer *w, struct bytes content, bool may_pack,
                      struct block_ref *ret, struct error *err)
 {
-    struct bytes stored = content;
-
     if (content.len > BLOCK_BYTES_MAX)
         return error_set(err, -EFBIG,
                          "could not add a block of %zu bytes to \"%s\": the limit is %u",
                          content.len, w->tmp.text, BLOCK_BYTES_MAX);
-    (void)may_pack;
+    struct bytes stored = may_pack ? pack(w, content) : content;
     struct block_ref ref = {
         .offset = block_writer_bytes(w),
         .len = (uint32_t)stored.len,
@@ -342,6 +355,12 @@ int block_file_open(struct fs *fs, const char *dir, uint64_t id, uint16_t kind,
     return 0;
 }
 
+static int out_of_memory(const struct block_file *f, const char *what, size_t n, struct error *err)
+{
+    return error_set(err, -ENOMEM, "could not %s %zu bytes of \"%s\": out of memory", what, n,
+                     f->name.text);
+}
+
 /* The bytes of a block as they stand in the file, checked. */
 static int read_stored(struct block_file *f, struct block_ref ref, struct block **ret,
                        struct error *err)
@@ -349,8 +368,7 @@ static int read_stored(struct block_file *f, struct block_ref ref, struct block 
     CLEANUP(block_unrefp) struct block *b = block_new(ref.len);
 
     if (!b)
-        return error_set(err, -ENOMEM, "could not read %u bytes of \"%s\": out of memory", ref.len,
-                         f->name.text);
+        return out_of_memory(f, "read", ref.len, err);
     int r = read_exactly(f, b->data, ref.len, ref.offset, err);
     if (r < 0)
         return r;
@@ -361,13 +379,52 @@ static int read_stored(struct block_file *f, struct block_ref ref, struct block 
     return 0;
 }
 
+static int read_block(struct block_file *f, struct block_ref ref, struct block **ret,
+                      struct error *err)
+{
+    CLEANUP(block_unrefp) struct block *stored = NULL;
+    struct error why;
+
+    int r = read_stored(f, ref, &stored, err);
+    if (r < 0)
+        return r;
+    if (ref.raw_len == 0) {
+        *ret = TAKE_PTR(stored);
+        return 0;
+    }
+    CLEANUP(block_unrefp) struct block *b = block_new(ref.raw_len);
+    if (!b)
+        return out_of_memory(f, "unpack", ref.raw_len, err);
+    r = zstd_unpack(block_bytes(stored), ref.raw_len, b->data, &why);
+    if (r == -EBADMSG)
+        return damaged(f, err, "the block at %" PRIu64 ": %s", ref.offset, why.text);
+    if (r < 0)
+        return error_set(err, r, "\"%s\": %s", f->name.text, why.text);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
 int block_file_read(struct block_file *f, struct block_ref ref, struct block_cache *cache,
                     struct block **ret, struct error *err)
 {
-    (void)cache;
     int r = check_ref(f, ref, err);
-
-    return r < 0 ? r : read_stored(f, ref, ret, err);
+    if (r < 0)
+        return r;
+    /* An empty block stands where the next one does. */
+    if (ref.len == 0)
+        cache = NULL;
+    CLEANUP(block_unrefp)
+    struct block *b = cache ? block_cache_get(cache, f->id, ref.offset) : NULL;
+    if (!b || b->len != block_ref_size(ref)) {
+        block_unref(TAKE_PTR(b));
+        r = read_block(f, ref, &b, err);
+        if (r < 0)
+            return r;
+        if (cache)
+            block_cache_put(cache, f->id, ref.offset, b);
+    }
+    *ret = TAKE_PTR(b);
+    return 0;
 }
 
 int block_file_check_header(struct block_file *f, struct error *err)
@@ -390,7 +447,7 @@ int block_file_check_all(struct block_file *f, struct error *err)
     uint64_t end = f->size - TRAILER_BYTES, sum = 0;
 
     if (!piece)
-        return error_set(err, -ENOMEM, "could not check \"%s\": out of memory", f->name.text);
+        return out_of_memory(f, "check", PIECE_BYTES, err);
     struct block_file now = *f; /* others are reading from f */
     int r = read_trailer(&now, err);
     if (r == 0)

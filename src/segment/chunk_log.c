@@ -13,8 +13,13 @@
 
 #include "segment/file_head.h"
 #include "segment/frame.h"
+#include "wire/pack.h"
 
 #define MAGIC "VCHK"
+
+/* Names are written once and kept as long as the data. Higher levels gain little and want tens of
+ * MiB of memory. */
+#define PACK_LEVEL 6
 
 static const struct frame_kind chunk_kind = {{0xf9, 'V', 'C', 0x1d}, CHUNK_BYTES_MAX};
 
@@ -55,6 +60,21 @@ static int sync_name(const struct chunk_log *log, struct error *err)
     return fs_sync_dir(log->fs, dir, err);
 }
 
+/* Adds the chunk that will stand at `offset`, packed if that makes it smaller. */
+static void add_chunk(const struct chunk_log *log, uint64_t offset, struct bytes payload,
+                      struct buf *to)
+{
+    CLEANUP(buf_done) struct buf packed = {0};
+    struct frame f = {.number = offset, .payload = payload};
+
+    if (payload.len > 0 && zstd_pack(payload, PACK_LEVEL, &packed) == 0 &&
+        packed.len < payload.len) {
+        f.tag = (uint32_t)payload.len;
+        f.payload = buf_bytes(&packed);
+    }
+    frame_add(&chunk_kind, log->id, &f, to);
+}
+
 int chunk_log_append(const struct chunk_log *log, uint64_t at, struct bytes payload,
                      uint64_t *ret_end, struct error *err)
 {
@@ -66,17 +86,15 @@ int chunk_log_append(const struct chunk_log *log, uint64_t at, struct bytes payl
         return error_set(err, -EFBIG,
                          "could not add a chunk of %zu bytes to \"%s\": the limit is %u",
                          payload.len, log->path, CHUNK_BYTES_MAX);
-    int r = open_at(log, at, &file, err);
-    if (r < 0)
-        return r;
     if (at == 0) {
         file_head_encode(MAGIC, (struct file_head){.version = CHUNK_LOG_VERSION, .id = log->id},
                          head);
         buf_add(&out, head, sizeof(head));
     }
-    struct frame f = {.number = at + out.len, .tag = 0, .payload = payload};
-    frame_add(&chunk_kind, log->id, &f, &out);
-    r = fs_pwrite(file, out.data, out.len, at, err);
+    add_chunk(log, at + out.len, payload, &out);
+    int r = open_at(log, at, &file, err);
+    if (r == 0)
+        r = fs_pwrite(file, out.data, out.len, at, err);
     if (r == 0)
         r = fs_sync(file, err);
     if (r == 0 && at == 0)
@@ -90,6 +108,7 @@ int chunk_log_append(const struct chunk_log *log, uint64_t at, struct bytes payl
 struct reading {
     struct chunk_visitor visitor;
     struct chunk_report *report;
+    struct buf unpacked;
 };
 
 static void count_bad(struct chunk_report *report, uint64_t offset, uint64_t bytes)
@@ -99,16 +118,37 @@ static void count_bad(struct chunk_report *report, uint64_t offset, uint64_t byt
     report->bad_bytes += bytes;
 }
 
+/* The content of a chunk: 0, -EBADMSG, -ENOMEM. */
+static int unpack_chunk(struct reading *reading, const struct frame *frame, struct bytes *ret,
+                        struct error *err)
+{
+    *ret = frame->payload;
+    if (frame->tag == 0)
+        return 0;
+    if (frame->tag > CHUNK_BYTES_MAX)
+        return -EBADMSG;
+    buf_clear(&reading->unpacked);
+    ret->data = buf_reserve(&reading->unpacked, frame->tag);
+    ret->len = frame->tag;
+    return zstd_unpack(frame->payload, frame->tag, reading->unpacked.data, err);
+}
+
 static int visit(void *arg, const struct frame *frame, struct error *err)
 {
     struct reading *reading = arg;
+    struct bytes payload;
+    struct error why;
 
-    if (frame->number != frame->offset) { /* a copy in the wrong place */
+    int r = unpack_chunk(reading, frame, &payload, &why);
+    /* Or else a copy in the wrong place. */
+    if (r == -EBADMSG || frame->number != frame->offset) {
         count_bad(reading->report, frame->offset, FRAME_HEAD_BYTES + frame->payload.len);
         return 0;
     }
+    if (r < 0)
+        return error_set(err, r, "%s", why.text);
     reading->report->n_chunks++;
-    return reading->visitor.chunk(reading->visitor.arg, frame->offset, frame->payload, err);
+    return reading->visitor.chunk(reading->visitor.arg, frame->offset, payload, err);
 }
 
 static int read_head(const struct chunk_log *log, struct fs_file *file, struct chunk_report *report,
@@ -168,5 +208,7 @@ int chunk_log_read(const struct chunk_log *log, uint64_t end, struct chunk_visit
                                   .from = FILE_HEAD_BYTES,
                                   .to = size < end ? size : end,
                                   .seed = log->id};
-    return read_chunks(&source, end, &reading, err);
+    r = read_chunks(&source, end, &reading, err);
+    buf_done(&reading.unpacked);
+    return r;
 }

@@ -60,11 +60,14 @@ static int write_tmp(struct fs *fs, struct bytes content, struct error *err)
 /* Gives MANIFEST its second name. Where there are no hard links, there is no old manifest. */
 static int keep_old(struct fs *fs, struct error *err)
 {
-    int r = fs_unlink(fs, MANIFEST_OLD_NAME, err);
+    struct error why;
+    int r = fs_unlink(fs, MANIFEST_OLD_NAME, &why);
 
     if (r == 0 || r == -ENOENT)
-        r = fs_link(fs, MANIFEST_NAME, MANIFEST_OLD_NAME, err);
-    return r == -ENOENT || r == -EPERM || r == -EOPNOTSUPP ? 0 : r;
+        r = fs_link(fs, MANIFEST_NAME, MANIFEST_OLD_NAME, &why);
+    if (r == 0 || r == -ENOENT || r == -EPERM || r == -EOPNOTSUPP)
+        return 0;
+    return error_set(err, r, "%s", why.text);
 }
 
 int manifest_file_write(struct fs *fs, struct bytes content, bool *ret_in_doubt, struct error *err)

@@ -3,7 +3,9 @@
 #include "base/checksum.h"
 #include "base/le.h"
 #include "lib/scratch.h"
+#include "lib/sim_fs.h"
 #include "lib/test.h"
+#include "segment/block_cache.h"
 #include "segment/block_file.h"
 #include "segment/file_name.h"
 
@@ -391,6 +393,224 @@ static void names_files_and_reads_their_names(struct test *t)
     CHECK(t, !file_name_is_tmp("0000000012.seg"));
 }
 
+/* Bytes that do not pack. */
+static void fill(uint8_t *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(checksum64_seeded("", 0, i) >> 3);
+}
+
+static void packs_what_becomes_smaller(struct test *t)
+{
+    struct fixture x;
+    struct block_writer *w = NULL;
+    struct block_file *f = NULL;
+    struct block_ref refs[4];
+    static uint8_t same[10000], mixed[10000];
+    const struct bytes all[4] = {
+        {same, sizeof(same)}, {mixed, sizeof(mixed)}, {same, sizeof(same)}, {same, 0}};
+
+    fixture_init(&x);
+    memset(same, 'a', sizeof(same));
+    fill(mixed, sizeof(mixed));
+    CHECK_INT(t, block_writer_new(x.fs, "seg", ID, KIND, &w, NULL), 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_INT(t, block_writer_add(w, all[i], i != 2, &refs[i], NULL), 0);
+    CHECK_INT(t, block_writer_finish(w, all[0], &x.bytes, NULL), 0);
+    block_writer_free(w);
+    CHECK_INT(t, refs[0].raw_len, sizeof(same));
+    CHECK(t, refs[0].len < 100);
+    CHECK_INT(t, block_ref_size(refs[0]), sizeof(same));
+    CHECK_INT(t, refs[1].raw_len, 0);
+    CHECK_INT(t, refs[1].len, sizeof(mixed));
+    CHECK_INT(t, refs[2].raw_len, 0);
+    CHECK_INT(t, refs[2].len, sizeof(same));
+    CHECK_INT(t, refs[3].len + refs[3].raw_len, 0);
+
+    CHECK_INT(t, open_file(&x, &f, NULL), 0);
+    for (size_t i = 0; i < 5; i++) {
+        struct block *b = NULL;
+        CHECK_INT(t, block_file_read(f, i < 4 ? refs[i] : block_file_footer(f), NULL, &b, NULL), 0);
+        CHECK(t, bytes_equal(block_bytes(b), all[i % 4]));
+        block_unref(b);
+    }
+    block_file_close(f);
+    fixture_done(&x);
+}
+
+/* Refs whose sum holds and whose length lies. */
+static void refuses_refs_that_lie(struct test *t)
+{
+    struct fixture x;
+    struct block_writer *w = NULL;
+    struct block_file *f = NULL;
+    struct block_ref ref, bad;
+    struct block *b = NULL;
+    struct error err;
+    static uint8_t same[10000];
+
+    fixture_init(&x);
+    CHECK_INT(t, block_writer_new(x.fs, "seg", ID, KIND, &w, NULL), 0);
+    CHECK_INT(t, block_writer_add(w, (struct bytes){same, sizeof(same)}, true, &ref, NULL), 0);
+    CHECK_INT(t, block_writer_finish(w, BYTES("footer"), &x.bytes, NULL), 0);
+    block_writer_free(w);
+    CHECK_INT(t, open_file(&x, &f, NULL), 0);
+    bad = ref;
+    bad.raw_len--;
+    CHECK_INT(t, block_file_read(f, bad, NULL, &b, &err), -EBADMSG);
+    CHECK(t, strstr(err.text, "\"" PATH "\" is damaged: the block at 24: "));
+    bad = ref;
+    bad.raw_len = UINT32_MAX;
+    CHECK_INT(t, block_file_read(f, bad, NULL, &b, &err), -EBADMSG);
+    CHECK_STR(t, err.text,
+              "\"" PATH "\" is damaged: the block at 24 has 4294967295 bytes, the "
+              "limit is 67108864");
+    bad = ref;
+    bad.sum++;
+    CHECK_INT(t, block_file_read(f, bad, NULL, &b, &err), -EBADMSG);
+    CHECK(t, strstr(err.text, "\"" PATH "\" is damaged: the checksum of the block of "));
+    bad = ref;
+    bad.offset = UINT64_MAX - 3;
+    CHECK_INT(t, block_file_read(f, bad, NULL, &b, &err), -EBADMSG);
+    CHECK(t, b == NULL);
+    block_file_close(f);
+    fixture_done(&x);
+}
+
+static void reads_a_block_once_with_a_cache(struct test *t)
+{
+    struct fixture x;
+    struct block_file *f = NULL;
+    struct block *b = NULL;
+    struct block_cache *cache = block_cache_new(1 << 20);
+
+    fixture_init(&x);
+    write_file(t, &x);
+    CHECK_INT(t, open_file(&x, &f, NULL), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 3; i += 2) {
+            CHECK_INT(t, block_file_read(f, x.refs[i], cache, &b, NULL), 0);
+            CHECK(t, bytes_are(block_bytes(b), contents[i]));
+            block_unref(b);
+        }
+        set_size(&x, 30);
+    }
+    CHECK_INT(t, block_cache_stats(cache).hits, 2);
+    /* The empty block has no place of its own, and needs none. */
+    CHECK_INT(t, x.refs[1].offset, x.refs[2].offset);
+    CHECK_INT(t, block_cache_stats(cache).n_blocks, 2);
+    block_cache_forget(cache, ID);
+    b = NULL;
+    CHECK_INT(t, block_file_read(f, x.refs[0], cache, &b, NULL), -EBADMSG);
+    CHECK(t, b == NULL);
+    CHECK_INT(t, block_cache_stats(cache).n_blocks, 0);
+    block_file_close(f);
+    block_cache_free(cache);
+    fixture_done(&x);
+}
+
+static void an_empty_block_is_not_mistaken_for_the_next(struct test *t)
+{
+    struct fixture x;
+    struct block_file *f = NULL;
+    struct block_cache *cache = block_cache_new(1 << 20);
+    static const uint8_t order[] = {1, 2, 1, 2};
+
+    fixture_init(&x);
+    write_file(t, &x);
+    CHECK_INT(t, open_file(&x, &f, NULL), 0);
+    for (size_t i = 0; i < sizeof(order); i++) {
+        struct block *b = NULL;
+        CHECK_INT(t, block_file_read(f, x.refs[order[i]], cache, &b, NULL), 0);
+        CHECK(t, bytes_are(block_bytes(b), contents[order[i]]));
+        block_unref(b);
+    }
+    block_file_close(f);
+    block_cache_free(cache);
+    fixture_done(&x);
+}
+
+/* Writes on a simulated disk; large enough for a write in the middle. */
+static int write_simulated(struct fs *fs, struct block_ref *ret, struct error *err)
+{
+    CLEANUP(block_writer_freep) struct block_writer *w = NULL;
+    static uint8_t content[300000];
+    uint64_t bytes;
+
+    int r = fs_mkdir(fs, "seg", err);
+    if (r == 0)
+        r = fs_sync_dir(fs, ".", err);
+    if (r == 0)
+        r = block_writer_new(fs, "seg", ID, KIND, &w, err);
+    if (r == 0)
+        r = block_writer_add(w, (struct bytes){content, sizeof(content)}, false, ret, err);
+    if (r == 0)
+        r = block_writer_finish(w, BYTES("footer"), &bytes, err);
+    return r;
+}
+
+static int read_simulated(struct fs *fs, struct block_ref ref, struct error *err)
+{
+    CLEANUP(block_file_closep) struct block_file *f = NULL;
+    CLEANUP(block_unrefp) struct block *b = NULL;
+
+    int r = block_file_open(fs, "seg", ID, KIND, &f, err);
+    if (r == 0)
+        r = block_file_read(f, ref, NULL, &b, err);
+    if (r == 0)
+        r = block_file_check_all(f, err);
+    return r;
+}
+
+/* One fault at every operation in turn: an error that says so, no temporary file left, and a file
+ * that was said to be there is there and whole, also after a crash. */
+static void is_there_and_whole_or_says_why_not(struct test *t)
+{
+    static const enum sim_fault_what whats[] = {SIM_FAIL, SIM_SHORT, SIM_TORN, SIM_CRASH};
+
+    for (uint64_t i = 0; i < ARRAY_SIZE(whats); i++) {
+        bool struck = true;
+        for (uint64_t nth = 1; struck; nth++) {
+            struct sim_fs *sim = sim_fs_new(i * 1000 + nth);
+            struct fs *fs = sim_fs_fs(sim);
+            struct error err = {{0}};
+            struct block_ref ref;
+            sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY, .nth = nth, .what = whats[i]});
+            int r = write_simulated(fs, &ref, &err);
+            struck = sim_fs_struck(sim) > 0;
+            CHECK_INT(t, r < 0, struck);
+            CHECK_INT(t, err.text[0] != '\0', r < 0);
+            sim_fs_clear_faults(sim);
+            if (whats[i] != SIM_CRASH)
+                CHECK_INT(t, fs_exists(fs, TMP, NULL), 0);
+            sim_fs_restart(sim);
+            if (r == 0)
+                CHECK_INT(t, read_simulated(fs, ref, NULL), 0);
+            sim_fs_free(sim);
+        }
+    }
+}
+
+static void says_when_it_cannot_be_read(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    struct block_ref ref;
+    bool struck = true;
+
+    CHECK_INT(t, write_simulated(sim_fs_fs(sim), &ref, NULL), 0);
+    for (uint64_t nth = 1; struck; nth++) {
+        struct error err = {{0}};
+        uint64_t before = sim_fs_struck(sim);
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY, .nth = nth, .what = SIM_FAIL});
+        int r = read_simulated(sim_fs_fs(sim), ref, &err);
+        struck = sim_fs_struck(sim) > before;
+        CHECK_INT(t, r, struck ? -EIO : 0);
+        CHECK_INT(t, strstr(err.text, PATH) != NULL, struck);
+        sim_fs_clear_faults(sim);
+    }
+    sim_fs_free(sim);
+}
+
 static const struct test_case cases[] = {
     TEST(gives_back_what_was_written),
     TEST(writes_files_larger_than_its_buffer),
@@ -404,5 +624,11 @@ static const struct test_case cases[] = {
     TEST(refuses_blocks_over_the_limit),
     TEST(does_not_write_over_what_is_being_written),
     TEST(names_files_and_reads_their_names),
+    TEST(packs_what_becomes_smaller),
+    TEST(refuses_refs_that_lie),
+    TEST(reads_a_block_once_with_a_cache),
+    TEST(an_empty_block_is_not_mistaken_for_the_next),
+    TEST(is_there_and_whole_or_says_why_not),
+    TEST(says_when_it_cannot_be_read),
 };
 TEST_MAIN(cases)

@@ -1,6 +1,9 @@
 #include <errno.h>
 
+#include "base/checksum.h"
+#include "base/le.h"
 #include "lib/scratch.h"
+#include "lib/sim_fs.h"
 #include "lib/test.h"
 #include "segment/chunk_log.h"
 #include "segment/file_head.h"
@@ -303,6 +306,157 @@ static void needs_no_directory(struct test *t)
     fixture_done(&x);
 }
 
+struct sums {
+    uint64_t n, bytes, last;
+};
+
+static int count(void *arg, uint64_t offset, struct bytes payload, struct error *err)
+{
+    struct sums *s = arg;
+
+    (void)err;
+    s->n++;
+    s->bytes += payload.len;
+    s->last = offset;
+    for (size_t i = 1; i < payload.len; i++)
+        if (payload.data[i] != payload.data[0])
+            abort();
+    return 0;
+}
+
+static void packs_what_becomes_smaller(struct test *t)
+{
+    struct fixture x;
+    struct chunk_report report;
+    struct sums sums = {0};
+    struct chunk_visitor visitor = {count, &sums};
+    CLEANUP(freep) uint8_t *same = malloc(CHUNK_BYTES_MAX);
+
+    fixture_init(&x);
+    memset(same, 'x', CHUNK_BYTES_MAX);
+    CHECK_INT(t, chunk_log_append(&x.log, 0, (struct bytes){same, 5000}, &x.end, NULL), 0);
+    CHECK(t, x.end < 200);
+    CHECK_INT(
+        t, chunk_log_append(&x.log, x.end, (struct bytes){same, CHUNK_BYTES_MAX}, &x.end, NULL), 0);
+    CHECK(t, x.end < CHUNK_BYTES_MAX / 1000);
+    CHECK_INT(t, chunk_log_append(&x.log, x.end, (struct bytes){same, 1}, &x.end, NULL), 0);
+    CHECK_INT(t, chunk_log_read(&x.log, x.end, visitor, &report, NULL), 0);
+    CHECK(t, chunk_report_is_clean(&report));
+    CHECK_INT(t, sums.n, 3);
+    CHECK_INT(t, sums.bytes, (uint64_t)CHUNK_BYTES_MAX + 5001);
+    fixture_done(&x);
+}
+
+/* Chunks whose sums hold and whose length lies. */
+static void a_length_that_lies_is_damage(struct test *t)
+{
+    static const uint32_t tags[] = {1,         4999, 5001, CHUNK_BYTES_MAX, CHUNK_BYTES_MAX + 1,
+                                    UINT32_MAX};
+    static uint8_t same[5000];
+
+    for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
+        struct fixture x;
+        struct chunk_report report;
+        struct sums sums = {0};
+        struct fs_file *f = NULL;
+        uint8_t h[HEAD];
+        fixture_init(&x);
+        CHECK_INT(t, chunk_log_append(&x.log, 0, (struct bytes){same, 5000}, &x.end, NULL), 0);
+        uint64_t second = x.end;
+        CHECK_INT(t, chunk_log_append(&x.log, x.end, BYTES("a"), &x.end, NULL), 0);
+        CHECK_INT(t, fs_open(x.fs, PATH, FS_WRITE, &f, NULL), 0);
+        CHECK_INT(t, fs_pread(f, h, HEAD, HEADER, NULL), HEAD);
+        le32_put(h + 28, tags[i]);
+        le32_put(h + 4, (uint32_t)checksum64_seeded(h + 8, HEAD - 8, ID));
+        CHECK_INT(t, fs_pwrite(f, h, HEAD, HEADER, NULL), 0);
+        fs_close(f);
+        CHECK_INT(
+            t, chunk_log_read(&x.log, x.end, (struct chunk_visitor){count, &sums}, &report, NULL),
+            0);
+        CHECK_INT(t, sums.n, 1);
+        CHECK_INT(t, sums.last, second);
+        CHECK_INT(t, report.n_bad, 1);
+        CHECK_INT(t, report.first_bad, HEADER);
+        CHECK_INT(t, report.bad_bytes, second - HEADER);
+        fixture_done(&x);
+    }
+}
+
+/* Appends as the store does: again at the same place after a failure. The length that counts. */
+static uint64_t append_all(struct fs *fs, bool *failed)
+{
+    struct chunk_log log = {fs, PATH, ID};
+    struct error err = {{0}};
+    uint64_t end = 0;
+
+    *failed = fs_mkdir(fs, "dict", NULL) < 0 || fs_sync_dir(fs, ".", NULL) < 0;
+    for (size_t i = 0; !*failed && i < N;) {
+        int r = chunk_log_append(&log, end, bytes_of(payloads[i]), &end, &err);
+        if (r == 0)
+            i++;
+        else if (err.text[0] == '\0')
+            abort();
+        *failed = r < 0 && r != -ENOSPC;
+    }
+    return end;
+}
+
+static void keeps_what_counts_whatever_fails(struct test *t)
+{
+    static const enum sim_fault_what whats[] = {SIM_FAIL, SIM_SHORT, SIM_TORN, SIM_CRASH};
+
+    for (uint64_t seed = 0; seed < 10 * ARRAY_SIZE(whats); seed++) {
+        bool struck = true;
+        for (uint64_t nth = 1; struck; nth++) {
+            struct sim_fs *sim = sim_fs_new(seed * 100 + nth);
+            struct fs *fs = sim_fs_fs(sim);
+            struct chunk_log log = {fs, PATH, ID};
+            struct chunk_report report;
+            unsigned seen = 0;
+            bool failed;
+            enum sim_fault_what what = whats[seed % ARRAY_SIZE(whats)];
+            sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY,
+                                                 .nth = nth,
+                                                 .what = what,
+                                                 .error = what == SIM_FAIL ? EIO : ENOSPC});
+            uint64_t end = append_all(fs, &failed);
+            struck = sim_fs_struck(sim) > 0;
+            sim_fs_clear_faults(sim);
+            sim_fs_restart(sim);
+            if (end > 0) {
+                struct chunk_visitor visitor = {collect, &seen};
+                CHECK_INT(t, chunk_log_read(&log, end, visitor, &report, NULL), 0);
+                CHECK(t, chunk_report_is_clean(&report));
+                CHECK_INT(t, end, offset_of(report.n_chunks));
+            }
+            sim_fs_free(sim);
+        }
+    }
+}
+
+static void says_when_it_cannot_be_read(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    struct chunk_log log = {sim_fs_fs(sim), PATH, ID};
+    bool struck = true, failed;
+    uint64_t end = append_all(log.fs, &failed);
+
+    for (uint64_t nth = 1; struck; nth++) {
+        struct error err = {{0}};
+        struct chunk_report report;
+        unsigned seen = 0;
+        uint64_t before = sim_fs_struck(sim);
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY, .nth = nth, .what = SIM_FAIL});
+        int r = chunk_log_read(&log, end, (struct chunk_visitor){collect, &seen}, &report, &err);
+        struck = sim_fs_struck(sim) > before;
+        CHECK_INT(t, r, struck ? -EIO : 0);
+        CHECK_INT(t, strstr(err.text, PATH) != NULL, struck);
+        CHECK_INT(t, seen, struck ? 0 : 15);
+        sim_fs_clear_faults(sim);
+    }
+    sim_fs_free(sim);
+}
+
 static const struct test_case cases[] = {
     TEST(gives_back_what_was_appended),
     TEST(only_the_named_length_counts),
@@ -314,5 +468,9 @@ static const struct test_case cases[] = {
     TEST(passes_on_what_the_callback_says),
     TEST(refuses_chunks_over_the_limit),
     TEST(needs_no_directory),
+    TEST(packs_what_becomes_smaller),
+    TEST(a_length_that_lies_is_damage),
+    TEST(keeps_what_counts_whatever_fails),
+    TEST(says_when_it_cannot_be_read),
 };
 TEST_MAIN(cases)

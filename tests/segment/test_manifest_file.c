@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/le.h"
 #include "lib/scratch.h"
+#include "lib/sim_fs.h"
 #include "lib/test.h"
 #include "segment/manifest_file.h"
 
@@ -216,6 +217,102 @@ static void refuses_a_version_it_does_not_know(struct test *t)
     fixture_done(&x);
 }
 
+static const char *const generations[] = {"g0", "generation 1", "g2", "the generation number 3"};
+#define N ARRAY_SIZE(generations)
+
+/* Writes generations until one is in doubt. The last one that must be there, and the last that may
+ * be. */
+static void write_generations(struct test *t, struct fs *fs, int *ret_must, int *ret_may)
+{
+    *ret_must = *ret_may = -1;
+    for (int i = 0; i < (int)N; i++) {
+        struct error err = {{0}};
+        bool in_doubt = true;
+        int r = manifest_file_write(fs, bytes_of(generations[i]), &in_doubt, &err);
+        CHECK_INT(t, err.text[0] != '\0', r < 0);
+        CHECK(t, r < 0 || !in_doubt);
+        if (r == 0)
+            *ret_must = i;
+        if (r == 0 || in_doubt)
+            *ret_may = i;
+        if (in_doubt)
+            return;
+    }
+}
+
+static void is_the_last_one_written_whatever_fails(struct test *t)
+{
+    static const enum sim_fault_what whats[] = {SIM_FAIL, SIM_SHORT, SIM_TORN, SIM_CRASH, SIM_KILL};
+
+    for (uint64_t seed = 0; seed < 20 * ARRAY_SIZE(whats); seed++) {
+        bool struck = true;
+        for (uint64_t nth = 1; struck; nth++) {
+            struct sim_fs *sim = sim_fs_new(seed * 100 + nth);
+            CLEANUP(buf_done) struct buf got = {0};
+            struct manifest_report report;
+            int must, may;
+            sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY,
+                                                 .nth = nth,
+                                                 .what = whats[seed % ARRAY_SIZE(whats)],
+                                                 .error = seed / 5 % 2 ? EIO : ENOSPC});
+            write_generations(t, sim_fs_fs(sim), &must, &may);
+            struck = sim_fs_struck(sim) > 0;
+            bool crashed = sim_fs_is_down(sim);
+            sim_fs_clear_faults(sim);
+            sim_fs_restart(sim);
+            int r = manifest_file_read(sim_fs_fs(sim), &got, &report, NULL);
+            if (r < 0) {
+                CHECK_INT(t, r, -ENOENT);
+                CHECK_INT(t, must, -1);
+            } else {
+                int found = 0;
+                while (found < (int)N && !bytes_are(buf_bytes(&got), generations[found]))
+                    found++;
+                CHECK(t, found >= must && (found <= may || crashed) && found < (int)N);
+                CHECK(t, !report.is_old && report.n_bad == 0);
+            }
+            sim_fs_free(sim);
+        }
+    }
+}
+
+static void does_without_links_where_there_are_none(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    CLEANUP(buf_done) struct buf got = {0};
+    struct manifest_report report;
+    bool in_doubt;
+
+    sim_fs_fault(
+        sim, (struct sim_fault){
+                 .op = SIM_LINK, .nth = 1, .what = SIM_FAIL, .error = EPERM, .is_lasting = true});
+    for (size_t i = 0; i < N; i++)
+        CHECK_INT(t, manifest_file_write(sim_fs_fs(sim), bytes_of(generations[i]), &in_doubt, NULL),
+                  0);
+    CHECK_INT(t, fs_exists(sim_fs_fs(sim), "MANIFEST.old", NULL), 0);
+    CHECK_INT(t, manifest_file_read(sim_fs_fs(sim), &got, &report, NULL), 0);
+    CHECK(t, bytes_are(buf_bytes(&got), generations[N - 1]));
+    sim_fs_free(sim);
+}
+
+/* A disk that fails is not a damaged manifest: the old one is not taken for it. */
+static void does_not_take_the_old_one_when_it_cannot_read(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    CLEANUP(buf_done) struct buf got = {0};
+    struct manifest_report report;
+    struct error err = {{0}};
+    int must, may;
+
+    write_generations(t, sim_fs_fs(sim), &must, &may);
+    CHECK(t, sim_fs_break(sim, "MANIFEST", EIO));
+    CHECK_INT(t, manifest_file_read(sim_fs_fs(sim), &got, &report, &err), -EIO);
+    CHECK(t, strstr(err.text, "MANIFEST\""));
+    CHECK(t, !report.is_old);
+    CHECK_INT(t, got.len, 0);
+    sim_fs_free(sim);
+}
+
 static const struct test_case cases[] = {
     TEST(gives_back_the_newest),
     TEST(survives_any_changed_byte),
@@ -223,5 +320,8 @@ static const struct test_case cases[] = {
     TEST(says_what_is_wrong_when_nothing_is_left),
     TEST(refuses_what_is_too_large),
     TEST(refuses_a_version_it_does_not_know),
+    TEST(is_the_last_one_written_whatever_fails),
+    TEST(does_without_links_where_there_are_none),
+    TEST(does_not_take_the_old_one_when_it_cannot_read),
 };
 TEST_MAIN(cases)

@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/le.h"
 #include "lib/scratch.h"
+#include "lib/sim_fs.h"
 #include "lib/test.h"
 #include "segment/wal.h"
 
@@ -405,6 +406,187 @@ static void does_not_search_terabytes(struct test *t)
     fixture_done(&x);
 }
 
+/* A life of a log on a simulated disk: five groups of three records. */
+struct life {
+    struct fs *fs;
+    unsigned acked; /* records that are said to be on disk, as bits */
+    unsigned found;
+    bool was_dead;
+};
+
+#define LIFE_GROUPS  5
+#define LIFE_RECORDS 3
+
+static void life_fill(uint64_t seq, uint8_t fill[700])
+{
+    memset(fill, (int)(seq * 37 + 1), 700);
+}
+
+static int live(struct life *l, struct error *err)
+{
+    CLEANUP(wal_freep) struct wal *w = NULL;
+    uint8_t payload[700];
+    int failure = 0;
+
+    int r = fs_mkdir(l->fs, "wal", err);
+    if (r == 0)
+        r = fs_sync_dir(l->fs, ".", err);
+    if (r == 0)
+        r = wal_create(l->fs, "wal", ID, &w, err);
+    for (uint64_t group = 0; r == 0 && group < LIFE_GROUPS; group++) {
+        unsigned bits = 0;
+        for (uint64_t i = 0; i < LIFE_RECORDS; i++) {
+            uint64_t seq = group * LIFE_RECORDS + i;
+            life_fill(seq, payload);
+            r = wal_add(w, 1, seq, (struct bytes){payload, 100 + 200 * i}, err);
+            bits |= 1u << seq;
+        }
+        struct error here = {{0}};
+        bool was_dead = wal_is_dead(w);
+        r = wal_commit(w, &here);
+        l->acked |= r == 0 ? bits : 0;
+        if (r < 0 && (here.text[0] == '\0' || wal_group_bytes(w) != 0 || (was_dead && r != -EROFS)))
+            abort();
+        l->was_dead = wal_is_dead(w);
+        failure = r < 0 ? r : failure;
+        r = 0; /* the next group may do better */
+    }
+    return r < 0 ? r : failure;
+}
+
+static int relive(void *arg, const struct wal_record *r, struct error *err)
+{
+    struct life *l = arg;
+    uint8_t payload[700];
+
+    (void)err;
+    life_fill(r->seq, payload);
+    if (r->seq >= LIFE_GROUPS * LIFE_RECORDS || r->type != 1 ||
+        !bytes_equal(r->payload, (struct bytes){payload, 100 + 200 * (r->seq % LIFE_RECORDS)}))
+        abort();
+    l->found |= 1u << r->seq;
+    return 0;
+}
+
+/* What a fault at the nth operation leaves behind; whether it struck. */
+static bool live_through(struct test *t, uint64_t seed, struct sim_fault fault)
+{
+    struct sim_fs *sim = sim_fs_new(seed);
+    struct life l = {.fs = sim_fs_fs(sim)};
+    struct wal_report report;
+    struct error err = {{0}};
+
+    sim_fs_fault(sim, fault);
+    int r = live(&l, &err);
+    bool struck = sim_fs_struck(sim) > 0;
+    if (fault.what != SIM_LIE)
+        CHECK_INT(t, r < 0, struck);
+    sim_fs_clear_faults(sim);
+    sim_fs_restart(sim);
+    int e = wal_read(l.fs, "wal", ID, (struct wal_visitor){relive, &l}, &report, &err);
+    CHECK(t, e == 0 || (e == -ENOENT && l.acked == 0));
+    CHECK_INT(t, l.found & l.acked, l.acked);
+    if (l.was_dead && fault.what != SIM_CRASH) /* nothing was acknowledged behind the failure */
+        CHECK_INT(t, l.acked & (l.acked + 1), 0);
+    sim_fs_free(sim);
+    return struck;
+}
+
+static void keeps_what_it_acknowledged_whatever_fails(struct test *t)
+{
+    static const enum sim_fault_what whats[] = {SIM_FAIL, SIM_SHORT, SIM_TORN, SIM_CRASH, SIM_KILL};
+
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        for (size_t i = 0; i < ARRAY_SIZE(whats) * 2; i++) {
+            struct sim_fault fault = {.op = SIM_ANY,
+                                      .nth = 1,
+                                      .what = whats[i / 2],
+                                      .error = ENOSPC,
+                                      .is_lasting = i % 2 == 1};
+            while (live_through(t, seed * 100 + fault.nth, fault))
+                fault.nth++;
+        }
+    }
+}
+
+static void goes_on_after_a_failed_write(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    struct fs *fs = sim_fs_fs(sim);
+    struct wal *w = NULL;
+    struct wal_report report;
+    struct error err = {{0}};
+    unsigned seen = 0;
+
+    CHECK_INT(t, fs_mkdir(fs, "wal", NULL), 0);
+    CHECK_INT(t, wal_create(fs, "wal", ID, &w, NULL), 0);
+    CHECK_INT(t, wal_add(w, 9, 9, BYTES("a group that does not fit"), NULL), 0);
+    sim_fs_fault(sim,
+                 (struct sim_fault){.op = SIM_WRITE, .nth = 1, .what = SIM_SHORT, .error = ENOSPC});
+    CHECK_INT(t, wal_commit(w, &err), -ENOSPC);
+    CHECK(t, strstr(err.text, PATH));
+    CHECK(t, !wal_is_dead(w));
+    CHECK_INT(t, wal_bytes(w), HEADER);
+    CHECK_INT(t, wal_add(w, 1, 100, BYTES("one"), NULL), 0);
+    CHECK_INT(t, wal_commit(w, NULL), 0);
+    wal_free(w);
+    CHECK_INT(t, wal_read(fs, "wal", ID, (struct wal_visitor){collect, &seen}, &report, NULL), 0);
+    CHECK_INT(t, seen, 1);
+    CHECK_INT(t, report.n_skipped + report.torn_bytes, 0);
+    sim_fs_free(sim);
+}
+
+static void is_dead_when_it_cannot_know_what_is_on_disk(struct test *t)
+{
+    static const enum sim_op ops[] = {SIM_TRUNCATE, SIM_SYNC};
+
+    for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+        struct sim_fs *sim = sim_fs_new(1);
+        struct fs *fs = sim_fs_fs(sim);
+        struct wal *w = NULL;
+        struct error err = {{0}};
+        CHECK_INT(t, fs_mkdir(fs, "wal", NULL), 0);
+        CHECK_INT(t, wal_create(fs, "wal", ID, &w, NULL), 0);
+        if (ops[i] == SIM_TRUNCATE)
+            sim_fs_fault(sim, (struct sim_fault){.op = SIM_WRITE, .nth = 1, .what = SIM_TORN});
+        sim_fs_fault(sim, (struct sim_fault){.op = ops[i], .nth = 1, .what = SIM_FAIL});
+        CHECK_INT(t, wal_add(w, 1, 1, BYTES("x"), NULL), 0);
+        CHECK_INT(t, wal_commit(w, &err), -EIO);
+        CHECK(t, wal_is_dead(w));
+        CHECK_INT(t, wal_add(w, 1, 2, BYTES("y"), NULL), 0);
+        uint64_t before = sim_fs_count(sim, SIM_ANY);
+        CHECK_INT(t, wal_commit(w, &err), -EROFS);
+        CHECK_STR(t, err.text,
+                  "could not write to \"" PATH "\": an earlier failure left it in doubt");
+        CHECK_INT(t, sim_fs_count(sim, SIM_ANY), before); /* it does not even try */
+        CHECK_INT(t, wal_bytes(w), HEADER);
+        wal_free(w);
+        sim_fs_free(sim);
+    }
+}
+
+static void says_when_it_cannot_be_read(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    struct life l = {.fs = sim_fs_fs(sim)};
+    bool struck = true;
+
+    CHECK_INT(t, live(&l, NULL), 0);
+    for (uint64_t nth = 1; struck; nth++) {
+        struct error err = {{0}};
+        struct wal_report report;
+        uint64_t before = sim_fs_struck(sim);
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY, .nth = nth, .what = SIM_FAIL});
+        int r = wal_read(l.fs, "wal", ID, (struct wal_visitor){relive, &l}, &report, &err);
+        struck = sim_fs_struck(sim) > before;
+        CHECK_INT(t, r, struck ? -EIO : 0);
+        CHECK_INT(t, strstr(err.text, PATH) != NULL, struck);
+        sim_fs_clear_faults(sim);
+    }
+    CHECK_INT(t, l.found, (1 << LIFE_GROUPS * LIFE_RECORDS) - 1);
+    sim_fs_free(sim);
+}
+
 static const struct test_case cases[] = {
     TEST(gives_back_what_was_committed),
     TEST(drops_what_was_not_committed),
@@ -418,5 +600,9 @@ static const struct test_case cases[] = {
     TEST(refuses_records_over_the_limit),
     TEST(reads_logs_longer_than_its_window),
     TEST(does_not_search_terabytes),
+    TEST(keeps_what_it_acknowledged_whatever_fails),
+    TEST(goes_on_after_a_failed_write),
+    TEST(is_dead_when_it_cannot_know_what_is_on_disk),
+    TEST(says_when_it_cannot_be_read),
 };
 TEST_MAIN(cases)
