@@ -6,13 +6,7 @@
 #include "base/cleanup.h"
 #include "segment/varint.h"
 
-enum {
-    COLUMN_MULTIPLE = 1,
-    COLUMN_BASE = 2,
-    COLUMN_FACTOR = 4,
-    COLUMN_OF_SHIFT = 3,
-    COLUMN_OF_MAX = 31
-};
+enum { COLUMN_MULTIPLE = 1 << SCALED_FLAGS_SHIFT, COLUMN_OF_SHIFT = 3, COLUMN_OF_MAX = 31 };
 
 /* ---- writing ---- */
 
@@ -41,38 +35,6 @@ static uint64_t find_multiple(const int64_t *v, const int64_t *of, size_t n)
     return factor;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
-static void encode_steps(const int64_t *v, size_t n, uint64_t *steps, struct buf *out)
-{
-    int64_t min = v[0];
-    uint64_t factor = 0;
-
-    for (size_t i = 1; i < n; i++)
-        min = v[i] < min ? v[i] : min;
-    for (size_t i = 0; i < n && factor != 1; i++)
-        factor = gcd((uint64_t)v[i] - (uint64_t)min, factor);
-    bool scaled = factor > 1;
-    for (size_t i = 0; i < n; i++)
-        steps[i] = (uint64_t)v[i] - (uint64_t)min;
-    for (size_t i = 0; i < n && scaled; i++)
-        steps[i] /= factor;
-    buf_add_byte(out, (uint8_t)((min != 0 ? COLUMN_BASE : 0) | (scaled ? COLUMN_FACTOR : 0)));
-    if (min != 0)
-        add_varint(out, zigzag(min));
-    if (scaled)
-        add_varint(out, factor);
-    bitpack_encode(steps, n, out);
-}
-
 static void encode_column(const int64_t *const *values, size_t n, unsigned col, uint64_t *steps,
                           struct buf *out)
 {
@@ -84,7 +46,7 @@ static void encode_column(const int64_t *const *values, size_t n, unsigned col, 
         add_varint(out, zigzag((int64_t)factor));
         return;
     }
-    encode_steps(values[col], n, steps, out);
+    scaled_encode(values[col], n, 0, steps, out);
 }
 
 static void encode_keys(const uint32_t *keys, size_t n, uint64_t *steps, struct buf *out)
@@ -136,28 +98,22 @@ static bool open_keys(struct bytes *in, struct run *r)
 
 static bool open_column(struct bytes *in, struct run *r, unsigned col)
 {
-    struct run_column *c = &r->cols[col];
-    uint64_t base = 0, factor = 1;
+    struct scaled *c = &r->cols[col];
+    uint64_t factor;
     uint8_t flags;
 
     if (!take_byte(in, &flags))
         return false;
-    if (flags & COLUMN_MULTIPLE) {
-        unsigned of = flags >> COLUMN_OF_SHIFT;
-        if (of >= col || !take_varint(in, &factor))
-            return false;
-        factor = (uint64_t)unzigzag(factor);
-        *c = r->cols[of];
-        c->base *= factor;
-        c->factor *= factor;
-        return true;
-    }
-    if ((flags & COLUMN_BASE && !take_varint(in, &base)) ||
-        (flags & COLUMN_FACTOR && !take_varint(in, &factor)))
+    if (!(flags & COLUMN_MULTIPLE))
+        return scaled_open(in, flags, r->n, c) == 0;
+    unsigned of = flags >> COLUMN_OF_SHIFT;
+    if (of >= col || !take_varint(in, &factor))
         return false;
-    c->base = (uint64_t)unzigzag(base);
-    c->factor = factor;
-    return bitpack_open(in, r->n, &c->steps) == 0;
+    factor = (uint64_t)unzigzag(factor);
+    *c = r->cols[of];
+    c->base *= factor;
+    c->factor *= factor;
+    return true;
 }
 
 int run_open(struct bytes *in, struct run *ret)
@@ -234,7 +190,7 @@ static void mark(uint64_t *marks, const uint32_t *keys, size_t n)
     }
 }
 
-static void add_values(const struct run_column *col, const uint64_t *steps, const uint32_t *keys,
+static void add_values(const struct scaled *col, const uint64_t *steps, const uint32_t *keys,
                        size_t n, uint64_t *sums)
 {
     uint64_t base = col->base, factor = col->factor;
@@ -281,7 +237,7 @@ static void add_columns(const struct run *r, struct bitpack_cursor *values, cons
     const uint8_t *read = NULL;
 
     for (unsigned c = 0; c < r->n_cols; c++) {
-        const struct run_column *col = &r->cols[c];
+        const struct scaled *col = &r->cols[c];
         if (!sums[c])
             continue;
         if (col->steps.low != read)
@@ -331,24 +287,13 @@ bool run_keys(const struct run *r, uint32_t *ret)
 
 void run_values(const struct run *r, unsigned col, int64_t *ret)
 {
-    const struct run_column *column = &r->cols[col];
-    uint64_t v[BITPACK_CHUNK];
-    struct bitpack_cursor c;
-
-    if (r->n == 0)
-        return;
-    bitpack_start(&column->steps, &c);
-    for (size_t left = r->n, n; left > 0; left -= n, ret += n) {
-        n = left < BITPACK_CHUNK ? left : BITPACK_CHUNK;
-        bitpack_next(&c, n, v);
-        for (size_t i = 0; i < n; i++)
-            ret[i] = (int64_t)(column->base + column->factor * v[i]);
-    }
+    if (r->n > 0)
+        scaled_read(&r->cols[col], r->n, ret);
 }
 
 int64_t run_sum(const struct run *r, unsigned col)
 {
-    const struct run_column *column = &r->cols[col];
+    const struct scaled *column = &r->cols[col];
     uint64_t v[BITPACK_CHUNK], sum = 0;
     struct bitpack_cursor c;
 
@@ -383,7 +328,7 @@ static uint64_t sum_masked(const uint32_t *keys, const uint64_t *v, size_t n,
 bool run_sum_masked(const struct run *r, unsigned col, const uint64_t *bitmap, size_t n_bits,
                     int64_t *ret)
 {
-    const struct run_column *column = &r->cols[col];
+    const struct scaled *column = &r->cols[col];
     uint64_t v[BITPACK_CHUNK], sum = 0, count = 0;
     uint32_t keys[BITPACK_CHUNK];
     struct bitpack_cursor steps;

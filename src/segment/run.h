@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
-#include "segment/bitpack.h"
+#include "segment/scaled.h"
 
 /*
  * A run: rows of (key, value...), keys strictly ascending, in about a byte per row. The samples of
@@ -16,19 +16,13 @@
  *     varint n_cols, varint n                   nothing follows when n is 0
  *     varint first key
  *     bitpack of the distances between keys less 1 (0 for the first)
- *     columns   u8 flags: 1 a multiple of column (flags >> 3), 2 has base, 4 has factor
- *               multiple: zigzag varint factor
- *               otherwise: [zigzag varint base] [varint factor], bitpack of (value - base) / factor
+ *     columns   u8 flags: as in scaled.h; 4 a multiple of column (flags >> 3)
+ *               multiple: zigzag varint factor; otherwise: scaled values
  *
  * All arithmetic on values wraps, so every int64_t survives.
  */
 #define RUN_COLS_MAX 128
 #define RUN_ROWS_MAX ((size_t)1 << 24)
-
-struct run_column {
-    struct bitpack steps; /* value = base + factor * step */
-    uint64_t base, factor;
-};
 
 /* A run opened for reading; borrows the bytes it was opened from. */
 struct run {
@@ -37,7 +31,7 @@ struct run {
     unsigned n_cols;
     uint32_t first_key;
     struct bitpack steps; /* between keys, less 1 */
-    struct run_column cols[RUN_COLS_MAX];
+    struct scaled cols[RUN_COLS_MAX];
 };
 
 /*
