@@ -6,6 +6,17 @@ Prints lines "metric: value unit" and ratios from this one run. The data are set
 replayed by ten pods for an hour) and set L (a day of 200 services, scaled): see bench/store_data.h.
 What is not there (the corpus, SQLite, ClickHouse) is left out or made up, and said.
 
+  r_ingest_s                all of R from packed bytes to disk, eight senders on one core
+  r_bytes_per_sample        R settled, everything in the folder
+  r_merge_ms, r_merge_one_pod_ms, r_merge_vs_floor
+                            an hour from raw rows, unaligned, one thread, to a tree with totals;
+                            the floor is a bare loop over the same rows as varints in memory
+  r_sum_equals_pprof        1: all of R, exported, is what go tool pprof adds it up to
+  append_p50_ms, append_p99_ms   until durable, at 1,000 profiles a second
+  l_*                       the same for L; l_merge_* of the service that is whole, all cores
+  cold_open_ms, cold_first_query_ms   a new process on L
+  open_1000_vs_10           opening a store of 1,000 segments, against one of 10
+  peak_rss_mb               of the process that makes, stores and asks L
   r_decode_us               unpacking and decoding a profile of R, before anything is stored
   sqlite_rows_*             R in SQLite, a row per sample, a transaction per profile
   sqlite_files_*            R in SQLite, a row per profile that holds the file
@@ -28,6 +39,7 @@ DATA = BUILD / "bench-data"
 
 CHDB_PACKAGE = "@chdb/lib-linux-x64-gnu@26.5.3"
 PODS, WINDOWS = 10, 360
+LARGE_HOURS = 24
 
 # Ours and the rivals' names for one thing. Our ingest includes decoding, theirs does not.
 COMPARED = [
@@ -115,6 +127,43 @@ def compare(ours, rivals):
                 print(f"{our_name}_vs_{rival}: {value / ours[our_name]:.1f} times better")
 
 
+def check_sum(measure, merged):
+    """Whether our sum of all of R is go tool pprof's."""
+    if not shutil.which("go"):
+        print("no go here: r_sum_equals_pprof is skipped")
+        return
+    sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+    import pprof_sum
+
+    files, sums = fresh("r-files"), fresh("r-sums")
+    try:
+        run([measure, "files", DATA, PODS, WINDOWS, files])
+        theirs = pprof_sum.read_pprof(pprof_sum.sum_with_go(sorted(files.iterdir()), sums))
+        found = pprof_sum.differences(pprof_sum.read_pprof(merged), theirs)
+    finally:
+        shutil.rmtree(files, ignore_errors=True)
+        shutil.rmtree(sums, ignore_errors=True)
+    print(f"r_sum_equals_pprof: {0 if found else 1} of {len(theirs.sums)} stacks", flush=True)
+    if found:
+        sys.exit("the sum of set R differs from go tool pprof's:\n" + "\n".join(found[:5]))
+
+
+def run_ours(options):
+    """Our own store's metrics."""
+    measure, program = build("measure_ingest"), build("measure_store")
+    run([measure, "decode", DATA, PODS, WINDOWS])
+    work = fresh("work-vesta")
+    try:
+        metrics = run([program, "r", DATA, work])
+        check_sum(measure, work / "r.pb.gz")
+        if not options.no_large:
+            metrics |= run([program, "l", work, LARGE_HOURS])
+            metrics |= run([program, "segments", work])
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return metrics
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--no-rivals", action="store_true", help="only our own store")
@@ -122,13 +171,7 @@ def main():
     options = parser.parse_args()
 
     DATA.mkdir(parents=True, exist_ok=True)
-    measure = build("measure_ingest")
-    run([measure, "decode", DATA, PODS, WINDOWS])
-
-    ours = {}
-    if program := build("bench_store"):
-        ours = run([program, DATA, fresh("work-vesta"), *(["--no-large"] if options.no_large else [])])
-        shutil.rmtree(DATA / "work-vesta", ignore_errors=True)
+    ours = run_ours(options)
     if options.no_rivals:
         return
     rivals = run_rival("sqlite")

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+#include "store_data.h"
+
+/* What the parts of measure_store share. Failures end the program. */
+void measure_die(const char *what, const char *why) __attribute__((noreturn));
+double measure_wall(void);                       /* seconds */
+double measure_median(double *values, size_t n); /* sorts them */
+
+/* A clock whose wall time is where the data are, and otherwise goes as usual. */
+struct measure_clock {
+    struct clock clock;
+    atomic_int_fast64_t wall_ns;
+};
+extern struct measure_clock measure_clock;
+
+/* Opens the store in `dir`, which is made. The memory limit is the default one. */
+struct store *measure_open(const char *dir, bool background);
+void measure_settle(struct store *s);
+
+/* Appends; all must be stored. While the store's memory is full it tries again, as a client would:
+ * measure_retries counts. */
+extern atomic_uint measure_retries;
+void measure_append(struct store *s, struct store_source *source, const struct store_incoming *in,
+                    size_t n);
+uint64_t measure_disk_bytes(const char *dir);
+double measure_peak_rss_mb(void);
+
+/* One question for stacks, asked to the end: a whole tree with totals. */
+struct measure_question {
+    const char *selector;
+    int64_t from_ns, to_ns;
+    unsigned threads;
+    bool raw_only;
+    int64_t want; /* the sum that must come out; -1: whatever it is */
+};
+
+/* Milliseconds of one answer. */
+double measure_ask_once(struct store *s, const struct measure_question *q);
+/* The median of some, after one that warms up. */
+double measure_ask(struct store *s, const struct measure_question *q);
+
+/* The least work for the same sums: profiles of set R as columns of delta varints, added up by a
+ * bare loop, totals by one backward pass. Milliseconds, the median of some. */
+double measure_floor(const struct data_r *r);
+
+int measure_set_r(const char *data, const char *work);
+int measure_set_l(const char *work, uint32_t hours);
+int measure_cold(const char *work, int64_t from_ns);
+int measure_segments(const char *work);
