@@ -103,11 +103,14 @@ void dict_reserve(struct dict *d, struct dict_room room)
         added_;                                                                                    \
     })
 
+static inline bool string_is(const struct dict *d, uint32_t id, struct bytes s)
+{
+    return d->strings.data[id].len == s.len && memcmp(d->strings.data[id].text, s.data, s.len) == 0;
+}
+
 static uint32_t find_string(const struct dict *d, struct bytes s, uint64_t hash)
 {
-    return IDSET_FIND(&d->string_index, hash, id,
-                      d->strings.data[id].len == s.len &&
-                          memcmp(d->strings.data[id].text, s.data, s.len) == 0);
+    return IDSET_FIND(&d->string_index, hash, id, string_is(d, id, s));
 }
 
 uint32_t dict_find_string(const struct dict *d, struct bytes s)
@@ -122,10 +125,14 @@ uint32_t dict_string(struct dict *d, struct bytes s)
 {
     if (s.len == 0)
         return 0;
+    if (d->next_string < d->strings.len && string_is(d, d->next_string, s))
+        return d->next_string++;
     uint64_t hash = hash_bytes(s.data, s.len);
     uint32_t id = find_string(d, s, hash);
-    if (id != IDSET_NONE)
+    if (id != IDSET_NONE) {
+        d->next_string = id + 1;
         return id;
+    }
     if (s.len >= UINT32_MAX) {
         budget_fail(d->budget, s.len);
         return 0;
@@ -157,10 +164,15 @@ uint32_t dict_function(struct dict *d, struct function f)
 {
     if (function_equal(&f, &(struct function){0}))
         return 0;
+    uint32_t id = d->next_function;
+    if (id < d->functions.len && function_equal(&d->functions.data[id], &f))
+        return d->next_function++;
     uint64_t hash = hash_mix(hash_mix(pair(f.name, f.system_name), f.file), (uint64_t)f.start_line);
-    uint32_t id =
-        IDSET_FIND(&d->function_index, hash, i, function_equal(&d->functions.data[i], &f));
-    return id != IDSET_NONE ? id : ADD(d, functions, function_index, hash, f);
+    id = IDSET_FIND(&d->function_index, hash, i, function_equal(&d->functions.data[i], &f));
+    if (id == IDSET_NONE)
+        return ADD(d, functions, function_index, hash, f);
+    d->next_function = id + 1;
+    return id;
 }
 
 static bool mapping_equal(const struct mapping *a, const struct mapping *b)
@@ -218,10 +230,15 @@ uint32_t dict_location(struct dict *d, struct location l, const struct line *lin
         d->budget->failed = true;
         return 0;
     }
+    uint32_t id = d->next_location;
+    if (id < d->locations.len && id != 0 && location_equal(d, id, &l, lines, n))
+        return d->next_location++;
     uint64_t hash = location_hash(&l, lines, n);
-    uint32_t id = IDSET_FIND(&d->location_index, hash, i, location_equal(d, i, &l, lines, n));
-    if (id != IDSET_NONE)
+    id = IDSET_FIND(&d->location_index, hash, i, location_equal(d, i, &l, lines, n));
+    if (id != IDSET_NONE) {
+        d->next_location = id + 1;
         return id;
+    }
     size_t first = d->lines.len;
     if (!vec_append(d->budget, &d->lines, lines, n))
         return 0;

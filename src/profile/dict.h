@@ -128,6 +128,10 @@ struct dict {
     struct trie_slot *trie_slots;
     size_t trie_mask;
     size_t trie_used; /* slots taken */
+
+    /* Profiles of one process list their tables in much the same order: the element behind the one
+     * found last is looked at before the index is. */
+    uint32_t next_string, next_function, next_location;
 };
 
 /* The budget must outlive the dictionary. Never NULL: even a budget of 0 makes a dictionary, one in

@@ -29,6 +29,33 @@ static void equal_things_have_one_id(struct test *t)
     CHECK_INT(t, b.used, 0);
 }
 
+/* Tables that come again are found by their order, and others in spite of it. */
+static void ids_do_not_depend_on_the_order_of_asking(struct test *t)
+{
+    static const uint32_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 2, 0, 1}, {2, 3, 0, 1}};
+    struct budget b;
+    budget_init(&b, 1 << 24);
+    CLEANUP(dict_freep) struct dict *d = dict_new(&b);
+    uint32_t nowhere = dict_location(d, (struct location){0}, NULL, 0);
+
+    CHECK(t, nowhere != 0);
+    CHECK_INT(t, dict_location(d, (struct location){0}, NULL, 0), nowhere);
+    for (size_t round = 0; round < ARRAY_SIZE(orders); round++) {
+        for (size_t k = 0; k < 4; k++) {
+            uint32_t i = orders[round][k];
+            char name[] = {(char)('a' + i), '\0'};
+            uint32_t s = dict_cstring(d, name);
+            struct line line = {.function = dict_function(d, (struct function){.name = s})};
+            CHECK_INT(t, s, i + 1);
+            CHECK_INT(t, line.function, i + 1);
+            CHECK_INT(t, dict_location(d, (struct location){.address = i}, &line, 1),
+                      nowhere + i + 1);
+        }
+    }
+    CHECK_INT(t, d->strings.len, 5);
+    CHECK_INT(t, d->locations.len, nowhere + 5);
+}
+
 /* Every budget from nothing upwards: each fails cleanly until one is large enough. */
 static void survives_running_out_of_memory_anywhere(struct test *t)
 {
@@ -85,6 +112,7 @@ static void finds_attributes_and_sets_without_adding(struct test *t)
 static const struct test_case cases[] = {
     TEST(finds_attributes_and_sets_without_adding),
     TEST(equal_things_have_one_id),
+    TEST(ids_do_not_depend_on_the_order_of_asking),
     TEST(survives_running_out_of_memory_anywhere),
 };
 TEST_MAIN(cases)
