@@ -29,13 +29,12 @@
 
 #define MAGIC         "VSEG"
 #define TRAILER_BYTES 72
+#define TRAILER_MAGIC 0x53444e4547455356u /* "VSEGENDS" */
 #define PIECE_BYTES   ((size_t)256 << 10)
 #define EXTENSION     "seg"
 
 /* Blocks are packed once and unpacked often, and by that level most of the gain is had. */
 #define PACK_LEVEL 3
-
-static const uint8_t trailer_magic[8] = "VSEGENDS";
 
 void block_ref_encode(struct block_ref ref, uint8_t to[BLOCK_REF_BYTES])
 {
@@ -185,7 +184,7 @@ static void trailer_encode(const struct block_writer *w, struct block_ref footer
     le16_put(to + 48, BLOCK_FILE_VERSION);
     le16_put(to + 50, w->kind);
     le32_put(to + 52, 0);
-    memcpy(to + 56, trailer_magic, 8);
+    le64_put(to + 56, TRAILER_MAGIC);
     le64_put(to + 64, checksum64(to, 64));
 }
 
@@ -317,7 +316,7 @@ static int read_trailer(struct block_file *f, struct error *err)
     int r = read_exactly(f, t, sizeof(t), f->size - sizeof(t), err);
     if (r < 0)
         return r;
-    if (memcmp(t + 56, trailer_magic, sizeof(trailer_magic)) != 0)
+    if (le64_get(t + 56) != TRAILER_MAGIC)
         return damaged(f, err, "it does not end as such a file does; it may have been cut");
     if (le64_get(t + 64) != checksum64(t, 64))
         return damaged(f, err, "the checksum of its trailer does not hold");

@@ -28,7 +28,7 @@ static int open_at(const struct chunk_log *log, uint64_t at, struct fs_file **re
                    struct error *err)
 {
     CLEANUP(fs_closep) struct fs_file *file = NULL;
-    uint64_t size;
+    uint64_t size = 0;
 
     int r = fs_open(log->fs, log->path, at == 0 ? FS_WRITE | FS_CREATE : FS_WRITE, &file, err);
     if (r == 0)
@@ -191,7 +191,7 @@ int chunk_log_read(const struct chunk_log *log, uint64_t end, struct chunk_visit
 {
     CLEANUP(fs_closep) struct fs_file *file = NULL;
     struct reading reading = {.visitor = visitor, .report = ret};
-    uint64_t size;
+    uint64_t size = 0;
 
     *ret = (struct chunk_report){0};
     if (end == 0)

@@ -156,7 +156,7 @@ static int read_frames(struct reader *r, struct frame_visitor visitor, struct fr
 {
     uint64_t at = r->source->from, end = r->source->to;
     enum verdict verdict;
-    struct frame f;
+    struct frame f = {0};
 
     while (at < end && at - report->good_end <= FRAME_GAP_BYTES_MAX) {
         int e = examine(r, at, &verdict, &f, err);
