@@ -109,7 +109,7 @@ static void writes_files_larger_than_its_buffer(struct test *t)
     struct block_writer *w = NULL;
     struct block_file *f = NULL;
     struct block_ref refs[N];
-    CLEANUP(freep) uint8_t *content = malloc(PIECE * 3);
+    CLEANUP(freep) uint8_t *content = malloc((size_t)PIECE * 3);
     uint64_t bytes = 0;
 
     fixture_init(&x);
@@ -574,7 +574,7 @@ static void is_there_and_whole_or_says_why_not(struct test *t)
             struct sim_fs *sim = sim_fs_new(i * 1000 + nth);
             struct fs *fs = sim_fs_fs(sim);
             struct error err = {{0}};
-            struct block_ref ref;
+            struct block_ref ref = {0};
             sim_fs_fault(sim, (struct sim_fault){.op = SIM_ANY, .nth = nth, .what = whats[i]});
             int r = write_simulated(fs, &ref, &err);
             struck = sim_fs_struck(sim) > 0;

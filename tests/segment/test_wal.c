@@ -438,7 +438,8 @@ static int live(struct life *l, struct error *err)
         for (uint64_t i = 0; i < LIFE_RECORDS; i++) {
             uint64_t seq = group * LIFE_RECORDS + i;
             life_fill(seq, payload);
-            r = wal_add(w, 1, seq, (struct bytes){payload, 100 + 200 * i}, err);
+            if (wal_add(w, 1, seq, (struct bytes){payload, 100 + 200 * i}, err) < 0)
+                abort();
             bits |= 1u << seq;
         }
         struct error here = {{0}};
@@ -461,8 +462,9 @@ static int relive(void *arg, const struct wal_record *r, struct error *err)
 
     (void)err;
     life_fill(r->seq, payload);
-    if (r->seq >= LIFE_GROUPS * LIFE_RECORDS || r->type != 1 ||
-        !bytes_equal(r->payload, (struct bytes){payload, 100 + 200 * (r->seq % LIFE_RECORDS)}))
+    if (r->seq >= (uint64_t)LIFE_GROUPS * LIFE_RECORDS || r->type != 1 ||
+        !bytes_equal(r->payload,
+                     (struct bytes){payload, (size_t)(100 + 200 * (r->seq % LIFE_RECORDS))}))
         abort();
     l->found |= 1u << r->seq;
     return 0;
