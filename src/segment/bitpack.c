@@ -346,8 +346,10 @@ int bitpack_open(struct bytes *in, size_t n, struct bitpack *ret)
 
 void bitpack_start(const struct bitpack *p, struct bitpack_cursor *ret)
 {
-    *ret = (struct bitpack_cursor){
-        .p = p, .pos = p->rest, .next_patch = p->n_exceptions ? p->rest[0] : SIZE_MAX};
+    *ret = (struct bitpack_cursor){.p = p,
+                                   .pos = p->rest,
+                                   .next_patch = p->n_exceptions ? p->rest[0] : SIZE_MAX,
+                                   .base = 256 - 64};
 }
 
 /*
@@ -506,61 +508,101 @@ static const uint8_t n_ones[256] = {COUNT_8(0)};
 
 #define EVERY_BYTE 0x0101010101010101u
 
+/* Where the 1s of a word are, when it begins at bit `base`, and how many; writes 8 bytes more. No
+ * sum of bytes here exceeds 255: base is a multiple of 64. */
+static inline size_t word_bits(uint64_t word, uint8_t base, uint8_t *ret)
+{
+    uint64_t first = EVERY_BYTE * base;
+    size_t n = 0;
+
+    for (unsigned k = 0; k < 8; k++) {
+        uint8_t b = (uint8_t)(word >> k * 8);
+        uint64_t bits = ones_at[b] + first + EVERY_BYTE * k * 8;
+        memcpy(ret + n, &bits, 8);
+        n += n_ones[b];
+    }
+    return n;
+}
+
+static inline uint64_t load_up_to_64(const uint8_t *p, const uint8_t *end)
+{
+    uint64_t v = 0;
+
+    if (end - p >= 8)
+        return load64(p);
+    memcpy(&v, p, (size_t)(end - p));
+    return v;
+}
+
 /*
- * The bits of the next n 1s, modulo 256; `ret` has room for 8 more. Returns how many there were: n
+ * The bits of the next n 1s, modulo 256; `ret` has room for 72 more. Returns how many there were: n
  * unless the data is damaged.
  */
 static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
 {
-    const uint8_t *start = c->p->rest, *pos = c->pos, *end = start + c->p->n_rest;
-    uint8_t last = c->pending;
-    size_t i = n_ones[last];
-    uint64_t bits = ones_at[last] + EVERY_BYTE * (uint8_t)((pos - start - 1) * 8);
+    const uint8_t *pos = c->pos, *end = c->p->rest + c->p->n_rest;
+    uint64_t word = c->pending;
+    uint8_t base = c->base;
+    size_t i = word ? word_bits(word, base, ret) : 0, before = 0;
 
-    memcpy(ret, &bits, 8);
     while (i < n && pos < end) {
-        last = *pos;
-        bits = ones_at[last] + EVERY_BYTE * (uint8_t)((pos - start) * 8);
-        memcpy(ret + i, &bits, 8);
-        i += n_ones[last];
-        pos++;
+        word = load_up_to_64(pos, end);
+        pos = end - pos < 8 ? end : pos + 8;
+        base = (uint8_t)(base + 64);
+        before = i;
+        i += word_bits(word, base, ret + i);
     }
+    for (size_t used = before; used < n && word; used++)
+        word &= word - 1;
     c->pos = pos;
-    for (size_t used = n_ones[last] + n - i; i >= n && used > 0; used--)
-        last &= (uint8_t)(last - 1);
-    c->pending = i > n ? last : 0;
+    c->pending = word;
+    c->base = base;
     return i < n ? i : n;
 }
 
-/* Adds the high parts to n values. Where 1s are missing, the rest of them is 0. */
-static void add_unary_highs(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+/* Where 1s are missing, the rest of the high parts is 0. */
+static void next_unary(struct bitpack_cursor *c, size_t n, uint64_t *ret)
 {
-    uint8_t bits[1 + BITPACK_CHUNK + 8], high[BITPACK_CHUNK];
+    uint8_t bits[1 + BITPACK_CHUNK + 72], high[BITPACK_CHUNK];
     unsigned width = c->p->width;
 
     bits[0] = (uint8_t)(c->next - 1);
-    n = unary_bits(c, n, bits + 1);
-    c->next = (uint8_t)(bits[n] + 1);
-    for (size_t i = 0; i < n; i++)
+    size_t found = unary_bits(c, n, bits + 1);
+    c->next = (uint8_t)(bits[found] + 1);
+    for (size_t i = 0; i < found; i++)
         high[i] = (uint8_t)(bits[i + 1] - bits[i] - 1);
+    memset(high + found, 0, n - found);
+    if (width == 0) {
+        for (size_t i = 0; i < n; i++)
+            ret[i] = high[i];
+        return;
+    }
+    unpack_low(c, n, ret);
     for (size_t i = 0; i < n; i++)
         ret[i] |= (uint64_t)high[i] << width;
 }
 
-void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+static void next_packed(struct bitpack_cursor *c, size_t n, uint64_t *ret)
 {
-    if (c->p->layout == BITPACK_BYTEWISE) {
-        next_bytewise(c, n, ret);
-        c->row += n;
-        return;
-    }
     if (c->p->width == 0)
         memset(ret, 0, n * sizeof(*ret));
     else
         unpack_low(c, n, ret);
-    if (c->p->layout == BITPACK_UNARY)
-        add_unary_highs(c, n, ret);
-    else
-        patch(c, n, ret);
+    patch(c, n, ret);
+}
+
+void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+{
+    switch (c->p->layout) {
+    case BITPACK_PACKED:
+        next_packed(c, n, ret);
+        break;
+    case BITPACK_BYTEWISE:
+        next_bytewise(c, n, ret);
+        break;
+    default:
+        next_unary(c, n, ret);
+        break;
+    }
     c->row += n;
 }

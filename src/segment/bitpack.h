@@ -53,8 +53,9 @@ struct bitpack_cursor {
     size_t next_patch; /* the row of the next exception, SIZE_MAX when there is none */
     uint32_t n_patched;
     /* unary: bits are numbered modulo 256, which the limit of high parts allows */
-    uint8_t pending; /* 1s of the byte before `pos` that are not used yet */
-    uint8_t next;    /* the bit behind the last 1 used */
+    uint64_t pending; /* 1s of the word before `pos` that are not used yet... */
+    uint8_t base;     /* ...the bit it begins at... */
+    uint8_t next;     /* ...and the one behind the last 1 used */
 };
 
 void bitpack_encode(const uint64_t *values, size_t n, struct buf *out);

@@ -160,34 +160,40 @@ static void keys_start(const struct run *r, struct key_cursor *ret)
 static bool keys_next(struct key_cursor *c, uint32_t ret[BITPACK_CHUNK], size_t *ret_n)
 {
     size_t n = c->left < BITPACK_CHUNK ? c->left : BITPACK_CHUNK;
-    uint64_t steps[BITPACK_CHUNK], key = c->key, all = 0;
+    uint64_t steps[BITPACK_CHUNK], sum = c->key + 1, all = 0;
 
     *ret_n = n;
     if (n == 0)
         return true;
     bitpack_next(&c->steps, n, steps);
     for (size_t i = 0; i < n; i++) {
-        key += steps[i] + 1;
+        sum += steps[i];
         all |= steps[i];
-        ret[i] = (uint32_t)key;
+        ret[i] = (uint32_t)(sum + i);
     }
-    c->key = key;
+    c->key = sum + n - 1;
     c->left -= n;
-    return (all | key) >> 32 == 0;
+    return (all | c->key) >> 32 == 0;
 }
 
-/* Keys ascend, so a word of marks is only loaded when they come to it. */
+/* Bits are collected by word first: marking one by one would wait for the store before each time,
+ * and a branch on whether the word is a new one would often be guessed wrong. */
 static void mark(uint64_t *marks, const uint32_t *keys, size_t n)
 {
-    size_t word = keys[0] / 64;
-    uint64_t bits = marks[word];
+    uint32_t words[BITPACK_CHUNK], word = keys[0] / 64;
+    uint64_t bits[BITPACK_CHUNK], now = 0;
+    size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        size_t at = keys[i] / 64;
-        bits = (at == word ? bits : marks[at]) | (uint64_t)1 << keys[i] % 64;
-        marks[at] = bits;
-        word = at;
+        uint64_t is_new = (word ^ keys[i] / 64) != 0;
+        word = keys[i] / 64;
+        now = (now & (is_new - 1)) | (uint64_t)1 << keys[i] % 64;
+        at += is_new;
+        words[at] = word;
+        bits[at] = now;
     }
+    for (size_t i = 0; i <= at; i++)
+        marks[words[i]] |= bits[i];
 }
 
 static void add_values(const struct scaled *col, const uint64_t *steps, const uint32_t *keys,
