@@ -53,10 +53,14 @@ int commit_run(struct local *l, struct commit_item *item, struct error *err);
 int local_rotate(struct local *l, struct error *err);
 
 /*
- * Publishes a version that holds what was frozen, drops `frozen`, and deletes the WALs up to
- * version->flushed_wal. With upkeep_lock held, without the lock. The store takes over `version`.
+ * Installs a version that version_prepare() made and that holds what was frozen, drops `frozen`,
+ * and deletes the WALs up to version->flushed_wal. With upkeep_lock held, without the lock.
  */
 void local_flushed(struct local *l, struct version *version);
+
+/* Treats as not yet logged whatever no file but a WAL has: after a failed write, and after a
+ * restart, since what was read from a WAL may never have been synced. With the lock held. */
+void local_forget_logged(struct local *l);
 
 /* Waits until no group is being written, and lets none begin until commit_resume(). With the lock
  * held. */

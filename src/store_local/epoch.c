@@ -5,6 +5,8 @@
 
 #include "base/checksum.h"
 #include "base/hash.h"
+#include "segment/chunk_log.h"
+#include "segment/file_name.h"
 
 /* No epoch grows past this, whatever one profile brings: all of it encoded, which takes less, must
  * fit one record of the WAL. */
@@ -42,6 +44,18 @@ struct epoch *epoch_new(uint64_t id, uint32_t tenant, struct bytes service, int6
     budget_init(&e->budget, EPOCH_BYTES_LIMIT);
     make_dict(e);
     e->logged = e->durable = e->flushed = epoch_mark_of(e->dict);
+    return e;
+}
+
+struct epoch *epoch_new_in_file(const struct epoch_entry *entry)
+{
+    struct epoch *e =
+        epoch_new(entry->id, entry->tenant, bytes_of(entry->service), entry->created_ns);
+
+    drop_dict(e);
+    e->logged = e->durable = e->flushed = entry->mark;
+    e->file_len = entry->file_len;
+    e->is_defined_logged = e->is_defined_durable = true;
     return e;
 }
 
@@ -97,7 +111,7 @@ size_t epoch_bytes(const struct epoch *e)
 
 bool epoch_is_idle(const struct epoch *e)
 {
-    if (!e->dict || e->readers > 0 || e->is_loading || e->memtables > 0)
+    if (!e->dict || e->readers > 0 || e->pins > 0 || e->is_loading || e->memtables > 0)
         return false;
     struct epoch_mark now = epoch_mark_of(e->dict);
     return epoch_mark_equal(&now, &e->flushed);
@@ -124,12 +138,38 @@ size_t local_evict_epochs(struct local *l, size_t want)
 
 /* ---- Reading */
 
+/* A chunk that does not fit ends it: what stands behind cannot be right either. */
+static int apply_chunk(void *arg, uint64_t offset, struct bytes payload, struct error *err)
+{
+    struct epoch *e = arg;
+    struct error why = {0};
+    int r = epoch_apply(e, payload, &why);
+
+    (void)offset;
+    if (r == -EBADMSG || r == -ESTALE) {
+        e->is_damaged = true;
+        return 0;
+    }
+    return r < 0 ? error_set(err, r, "%s", why.text) : 0;
+}
+
 int epoch_read_file(struct local *l, struct epoch *into, uint64_t file_len, struct error *err)
 {
-    (void)l;
-    (void)into;
-    (void)file_len;
-    return error_set(err, -EOPNOTSUPP, "could not read the dictionary");
+    struct file_name name = file_name("dict", into->id, "dict");
+    struct chunk_visitor visitor = {.chunk = apply_chunk, .arg = into};
+    struct chunk_report report = {0};
+
+    if (file_len == 0)
+        return 0;
+    int r = chunk_log_read(&(struct chunk_log){l->fs, name.text, into->id}, file_len, visitor,
+                           &report, err);
+    if (r < 0)
+        return error_prefix(err, r, "could not read the names of service \"%s\"", into->service);
+    into->is_damaged |= report.n_bad > 0;
+    if (into->is_damaged)
+        local_log(l, "\"%s\" is damaged: some names of service \"%s\" are lost", name.text,
+                  into->service);
+    return 0;
 }
 
 /* Reads into an epoch of its own, so that nobody sees half of it. */
@@ -147,6 +187,7 @@ static int load(struct local *l, struct epoch *e, struct error *err)
     pthread_cond_broadcast(&l->committed);
     if (r < 0)
         return r;
+    e->is_damaged |= fresh->is_damaged;
 
     /* The dictionary points at the budget that it is charged to. */
     e->dict = TAKE_PTR(fresh->dict);

@@ -11,6 +11,8 @@
 
 /* With an empty dictionary that is resident. */
 struct epoch *epoch_new(uint64_t id, uint32_t tenant, struct bytes service, int64_t created_ns);
+/* One that the manifest names; its dictionary is not read before it is needed. */
+struct epoch *epoch_new_in_file(const struct epoch_entry *entry);
 /* No reader may be left. NULL is fine. */
 void epoch_free(struct epoch *e);
 DEFINE_CLEANUP(struct epoch *, epoch_free)

@@ -27,8 +27,8 @@ struct local_options {
     int64_t max_future_ns;     /* default 1 hour */
     uint32_t max_series;       /* per tenant; default 100,000 */
 
-    /* What people should know: recovery, retention, trouble. May be NULL. Called from any thread,
-     * with no lock held. */
+    /* What people should know: recovery, retention, trouble. May be NULL. Called from any thread;
+     * must not call the store. */
     void (*log)(void *ctx, const char *text);
     void *log_ctx;
 };

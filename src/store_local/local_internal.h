@@ -64,8 +64,10 @@ struct epoch {
 
     struct epoch_mark logged, durable, flushed;
     bool is_defined_logged, is_defined_durable; /* its EPOCH record */
-    uint64_t file_len;                          /* of dict/ID.dict, as the manifest has it */
-    uint32_t readers;
+    bool is_damaged;    /* part of its file could not be read: nothing is added to it any more */
+    uint64_t file_len;  /* of dict/ID.dict, as the manifest has it */
+    uint32_t readers;   /* views of it may be in use */
+    uint32_t pins;      /* appends about to add to it: must stay resident */
     bool is_loading;    /* somebody reads the file; `committed` is signalled then */
     int64_t used_at;    /* monotonic: for eviction */
     uint32_t memtables; /* unflushed memtables with rows in it */
@@ -210,10 +212,13 @@ struct local {
     uint64_t next_seq; /* of records */
     uint64_t next_id;
     uint64_t last_wal;   /* the newest there is or was: rows of `head` are in it or older ones */
+    bool keeps_unnamed;  /* the manifest is an old one: what it does not name may be data */
     uint64_t frozen_wal; /* rows of `frozen` are in WALs up to this one */
 
-    size_t memory_used;   /* epochs + memtables, as of the last append */
-    struct budget budget; /* tables above; not limited, only counted */
+    size_t memory_used;        /* epochs + memtables, as of the last append */
+    int64_t memory_checked_at; /* monotonic */
+    bool flush_wanted;         /* memory is short: the next upkeep flushes */
+    struct budget budget;      /* tables above; not limited, only counted */
 
     /* Writing has stopped for good (a failed sync): every append is refused with this. */
     bool is_dead;
@@ -235,6 +240,12 @@ struct local {
 static inline struct local *local_of(struct store *s)
 {
     return (struct local *)s;
+}
+
+/* The share of the memory limit that cached blocks may take. */
+static inline size_t local_cache_bytes(const struct local *l)
+{
+    return l->options.memory_limit / 4;
 }
 
 void local_log(struct local *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

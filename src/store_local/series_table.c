@@ -1,6 +1,7 @@
 #include "store_local/series_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -8,6 +9,8 @@
 
 /* What one definition may hold, whoever wrote it. */
 #define LABELS_MAX 256
+/* How many definitions in a row may be missing. */
+#define SPARSE_MAX 1000000
 
 struct series_table {
     struct budget budget;
@@ -242,27 +245,61 @@ static bool take_definition(struct bytes *in, struct definition *ret)
     return true;
 }
 
+static int apply_definition(struct series_table *t, const struct definition *d, struct series **ret,
+                            struct error *err)
+{
+    struct series *have = series_table_get(t, (uint32_t)d->id);
+
+    if (have) {
+        if (!is_key(have, &d->key) || have->group != d->group)
+            return error_set(err, -EBADMSG, "two series have the number %u", have->id);
+        *ret = have;
+        return 0;
+    }
+    if (d->id != t->all.len + 1 || d->group > t->all.len)
+        return error_set(err, -ESTALE, "the definition of a series before %u is missing",
+                         (unsigned)d->id);
+    if (series_table_find(t, &d->key))
+        return error_set(err, -EBADMSG, "series %u is defined a second time", (unsigned)d->id);
+    struct series *s = series_table_add(t, &d->key, (uint32_t)d->group);
+    if (!s)
+        return error_set(err, -ENOBUFS, "no memory for a series");
+    *ret = s;
+    return 0;
+}
+
 int series_apply(struct series_table *t, struct bytes *in, struct series **ret, struct error *err)
 {
     struct definition d;
 
     if (!take_definition(in, &d))
         return error_set(err, -EBADMSG, "the definition of a series is malformed");
-    struct series *have = series_table_get(t, (uint32_t)d.id);
-    if (have) {
-        if (!is_key(have, &d.key) || have->group != d.group)
-            return error_set(err, -EBADMSG, "two series have the number %u", have->id);
-        *ret = have;
-        return 0;
+    return apply_definition(t, &d, ret, err);
+}
+
+bool series_table_pad(struct series_table *t, uint32_t up_to)
+{
+    while (t->all.len < up_to) {
+        char number[16];
+        snprintf(number, sizeof(number), "%zu", t->all.len + 1);
+        struct label lost = {BYTES("vesta.lost"), bytes_of(number)};
+        struct series *s =
+            series_table_add(t, &(struct series_key){.labels = &lost, .n_labels = 1}, 0);
+        if (!s)
+            return false;
+        s->is_logged = s->is_durable = s->is_flushed = true;
     }
-    if (d.id != t->all.len + 1 || d.group > t->all.len)
-        return error_set(err, -ESTALE, "the definition of a series before %u is missing",
-                         (unsigned)d.id);
-    if (series_table_find(t, &d.key))
-        return error_set(err, -EBADMSG, "series %u is defined a second time", (unsigned)d.id);
-    struct series *s = series_table_add(t, &d.key, (uint32_t)d.group);
-    if (!s)
+    return true;
+}
+
+int series_apply_sparse(struct series_table *t, struct bytes *in, struct series **ret,
+                        struct error *err)
+{
+    struct definition d;
+
+    if (!take_definition(in, &d) || d.id - 1 > t->all.len + SPARSE_MAX)
+        return error_set(err, -EBADMSG, "the definition of a series is malformed");
+    if (!series_table_pad(t, (uint32_t)d.id - 1))
         return error_set(err, -ENOBUFS, "no memory for a series");
-    *ret = s;
-    return 0;
+    return apply_definition(t, &d, ret, err);
 }

@@ -52,3 +52,11 @@ void series_encode(const struct series *s, struct buf *out);
  * memory.
  */
 int series_apply(struct series_table *t, struct bytes *in, struct series **ret, struct error *err);
+
+/* The same where definitions between may be missing: series nobody can ask for take their place, so
+ * that ids keep their meaning. */
+int series_apply_sparse(struct series_table *t, struct bytes *in, struct series **ret,
+                        struct error *err);
+
+/* Makes all ids up to this one exist in the same way. False when there is no memory. */
+bool series_table_pad(struct series_table *t, uint32_t up_to);

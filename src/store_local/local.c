@@ -1,0 +1,248 @@
+#include "store_local/local.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/pool.h"
+#include "segment/block_cache.h"
+#include "segment/wal.h"
+#include "store_local/aggregate.h"
+#include "store_local/append.h"
+#include "store_local/commit.h"
+#include "store_local/epoch.h"
+#include "store_local/flush.h"
+#include "store_local/found.h"
+#include "store_local/local_ops.h"
+#include "store_local/memtable.h"
+#include "store_local/recover.h"
+#include "store_local/series_table.h"
+#include "store_local/survey.h"
+#include "store_local/tombstone.h"
+#include "store_local/version.h"
+
+void local_log(struct local *l, const char *fmt, ...)
+{
+    char text[640];
+    va_list args;
+
+    if (!l->options.log)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    l->options.log(l->options.log_ctx, text);
+}
+
+void local_die(struct local *l, const char *fmt, ...)
+{
+    va_list args;
+
+    if (l->is_dead)
+        return;
+    l->is_dead = true;
+    va_start(args, fmt);
+    vsnprintf(l->trouble.text, sizeof(l->trouble.text), fmt, args);
+    va_end(args);
+    local_log(l, "writing has stopped: %s", l->trouble.text);
+    pthread_cond_broadcast(&l->committed);
+}
+
+/* ---- Opening */
+
+static void set_defaults(struct local_options *o)
+{
+    if (!o->clock)
+        o->clock = clock_real();
+    if (o->memory_limit == 0)
+        o->memory_limit = (size_t)256 << 20;
+    if (o->query_memory_limit == 0)
+        o->query_memory_limit = (size_t)128 << 20;
+    if (o->max_age_ns == 0)
+        o->max_age_ns = 30 * DAY_NS;
+    if (o->max_span_age_ns == 0)
+        o->max_span_age_ns = 7 * DAY_NS;
+    if (o->max_future_ns == 0)
+        o->max_future_ns = HOUR_NS;
+    if (o->max_series == 0)
+        o->max_series = 100000;
+    if (o->threads == 0) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        o->threads = n > 0 ? (unsigned)n : 1;
+    }
+}
+
+static struct local *local_new(const struct local_options *options)
+{
+    struct local *l = calloc(1, sizeof(*l));
+    pthread_condattr_t attr;
+
+    if (!l)
+        abort();
+    l->store.ops = &local_ops;
+    l->options = *options;
+    set_defaults(&l->options);
+    l->fs = options->fs;
+    l->clock = l->options.clock;
+    random_init(&l->random, options->seed ? options->seed : random_seed_os());
+    budget_init(&l->budget, SIZE_MAX / 2);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_mutex_init(&l->upkeep_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->committed, &attr);
+    pthread_cond_init(&l->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    l->commit = commit_new();
+    l->head = memtable_new();
+    return l;
+}
+
+static void local_free(struct local *l)
+{
+    if (!l)
+        return;
+    wal_free(l->wal);
+    memtable_unref(l->head);
+    memtable_unref(l->frozen);
+    for (size_t i = 0; i < l->tenants.len; i++) {
+        struct tenant *t = &l->tenants.data[i];
+        for (size_t k = 0; k < t->services.len; k++)
+            free(t->services.data[k].name);
+        vec_done(&l->budget, &t->services);
+        series_table_free(t->series);
+        free(t->name);
+    }
+    for (size_t i = 0; i < l->epochs.len; i++)
+        epoch_free(l->epochs.data[i]);
+    vec_done(&l->budget, &l->tenants);
+    vec_done(&l->budget, &l->epochs);
+    version_release(l, l->version);
+    commit_free(l->commit);
+    block_cache_free(l->cache);
+    pool_free(l->pool);
+    fs_close(l->lock_file);
+    pthread_cond_destroy(&l->committed);
+    pthread_cond_destroy(&l->wake);
+    pthread_mutex_destroy(&l->lock);
+    pthread_mutex_destroy(&l->upkeep_lock);
+    fs_free(l->fs);
+    free(l);
+}
+DEFINE_CLEANUP(struct local *, local_free)
+
+static int take_lock(struct local *l, struct error *err)
+{
+    char pid[32];
+
+    int r = fs_open(l->fs, "LOCK", FS_WRITE | FS_CREATE, &l->lock_file, err);
+    if (r == 0)
+        r = fs_lock(l->lock_file, err);
+    if (r < 0)
+        return r;
+    int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+    r = fs_pwrite(l->lock_file, pid, (size_t)n, 0, err);
+    return r < 0 ? r : fs_truncate(l->lock_file, (uint64_t)n, err);
+}
+
+static int make_dirs(struct local *l, struct error *err)
+{
+    static const char *const dirs[] = {"wal", "seg", "dict", "series"};
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(dirs) && r == 0; i++)
+        r = fs_mkdir(l->fs, dirs[i], err);
+    return r < 0 ? r : fs_sync_dir(l->fs, ".", err);
+}
+
+/* Whether there is a store, before anything is made. */
+static int check_exists(struct local *l, struct error *err)
+{
+    int r = fs_exists(l->fs, "MANIFEST", err);
+
+    if (r == 0)
+        r = fs_exists(l->fs, "MANIFEST.old", err);
+    if (r == 0)
+        return error_set(err, -ENOENT, "there is no store here: MANIFEST is missing");
+    return r < 0 ? r : 0;
+}
+
+static int open_store(struct local *l, struct error *err)
+{
+    bool writes = !l->options.read_only;
+    int r = 0;
+
+    l->cache = block_cache_new(local_cache_bytes(l));
+    if (!l->cache)
+        return error_set(err, -ENOMEM, "no memory for a cache");
+    if (!writes || l->options.must_exist)
+        r = check_exists(l, err);
+    if (r == 0 && writes)
+        r = take_lock(l, err);
+    if (r == 0 && writes)
+        r = make_dirs(l, err);
+    if (r == 0)
+        r = recover_manifest(l, err);
+    if (r == 0)
+        r = recover_tables(l, err);
+    if (r == 0)
+        r = recover_wals(l, err);
+    if (r == 0 && writes)
+        recover_clean(l);
+    if (r == 0 && l->options.threads > 1)
+        r = pool_new(l->options.threads, &l->pool, err);
+    return r;
+}
+
+int local_open(const struct local_options *options, struct store **ret, struct error *err)
+{
+    CLEANUP(local_freep) struct local *l = local_new(options);
+
+    int r = open_store(l, err);
+    if (r == 0 && options->background && !options->read_only)
+        r = local_start_background(l, err);
+    if (r < 0)
+        return error_prefix(err, r, "could not open the store");
+    *ret = &TAKE_PTR(l)->store;
+    return 0;
+}
+
+void local_close(struct store *s)
+{
+    struct local *l = local_of(s);
+    struct error err = {0};
+    int r = 0;
+
+    local_stop_background(l);
+    if (!l->options.read_only && !l->is_dead) {
+        pthread_mutex_lock(&l->upkeep_lock);
+        do {
+            r = local_flush(l, &err);
+        } while (r > 0);
+        pthread_mutex_unlock(&l->upkeep_lock);
+    }
+    if (r < 0)
+        local_log(l, "%s; it stays in the WAL", err.text);
+    local_free(l);
+}
+
+const struct store_ops local_ops = {
+    .close = local_close,
+    .source_attach = local_source_attach,
+    .source_detach = local_source_detach,
+    .append = local_append,
+    .append_spans = local_append_spans,
+    .series = local_series,
+    .estimate = local_estimate,
+    .aggregate = local_aggregate,
+    .profiles = local_profiles,
+    .spans = local_spans,
+    .erase = local_erase,
+    .set_policy = local_set_policy,
+    .upkeep = local_upkeep,
+    .verify = local_verify,
+    .backup = local_backup,
+    .stat = local_stat,
+};

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "store_local/local_internal.h"
+
+/* Operations of the store that have no header of their own. */
+void local_close(struct store *s);
+int local_append_spans(struct store *s, struct bytes tenant, const struct store_span *spans,
+                       size_t n, struct error *err);
+int local_spans(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
+                struct error *err);
+int local_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
+                     struct error *err);
+int local_upkeep(struct store *s, enum store_upkeep what, struct error *err);
+int local_verify(struct store *s, store_report_fn report, void *ctx, struct error *err);
+int local_backup(struct store *s, const char *to_dir, struct error *err);
+void local_stat(struct store *s, struct store_stat *ret);
+
+/* The thread that does the upkeep; local_start_background() when it is wanted. */
+int local_start_background(struct local *l, struct error *err);
+void local_stop_background(struct local *l);
+
+extern const struct store_ops local_ops;
