@@ -57,6 +57,10 @@ BUGS = {
     "delete-forgotten-early": "a delete is dropped while an older memtable is not flushed",
     "delete-not-in-manifest": "a delete lives in the log only",
     "sequence-forgotten": "the delete sequence starts again when no delete is left",
+    # deletes that stand in the manifest only
+    "erase-flushes-frozen-only": "a memtable left by a failed flush is flushed instead of the head",
+    "erase-keeps-log-without-rows": "a log without rows is kept: it may hold dropped duplicates",
+    "erase-without-pause": "appends go on between the last flush and the delete",
     # retention
     "retention-without-floor": "files go, but the floor of what is kept is not recorded",
     "floor-follows-clock": "the floor is computed from the clock of the moment",
@@ -65,6 +69,10 @@ BUGS = {
     "epoch-dies-with-files": "an epoch dies with its last file, whatever memory refers to it",
     "epoch-ignores-duplicates": "a dropped duplicate in the log does not keep its epoch alive",
 }
+
+
+# The stamp of memtables where deletes stand in the manifest only: a delete empties them first.
+NEVER_HIDDEN = float("inf")
 
 
 class Violation(Exception):
@@ -229,11 +237,12 @@ class Snapshot:
 class Store:
     """One life of the process. `recover` makes it; `stopped` says why it no longer writes."""
 
-    def __init__(self, disk, rng, bugs=()):
+    def __init__(self, disk, rng, bugs=(), logs_deletes=True):
         self.disk, self.rng, self.bugs = disk, rng, frozenset(bugs)
+        self.logs_deletes = logs_deletes
         self.stopped = None
         self.queue, self.group = [], []
-        self.committing = self.manifest_busy = self.flushing = False
+        self.committing = self.manifest_busy = self.upkeep = False
         self.segments, self.frozen, self.memtable = [], [], None
         self.tombstones, self.seq, self.floor = [], 0, 0
         self.dictionaries, self.durable, self.epoch = {}, {}, 0
@@ -353,7 +362,7 @@ class Store:
 
     def commit_group(self):
         """Generator: the leader's part: log, fsync, link, answer."""
-        count = self.rng.randint(1, len(self.queue))
+        count = self.rng.choice((1, len(self.queue)))
         self.group, self.queue = self.queue[:count], self.queue[count:]
         try:
             yield from self.log_write(self.memtable.log, [(s.row, s.entries) for s in self.group])
@@ -401,7 +410,7 @@ class Store:
         yield
         if not self.has("no-dir-sync-of-log"):
             self.sync_dir()
-        return Memtable(seq, number, log)
+        return Memtable(seq if self.logs_deletes else NEVER_HIDDEN, number, log)
 
     def swap_memtable(self):
         """Generator: the caller holds the commit token, so no group is half done."""
@@ -411,41 +420,85 @@ class Store:
 
     def rotate(self):
         """Generator: freezes the memtable at a group boundary."""
+        yield lambda: not self.upkeep
+        self.upkeep = True
+        try:
+            yield from self.rotate_between_groups()
+        except WriteFailed:
+            pass
+        except SyncFailed as error:
+            self.stop(error)
+        self.upkeep = False
+
+    def rotate_between_groups(self):
         if not self.has("rotate-inside-group"):
             yield lambda: not self.committing
             self.committing = True
         try:
             if not self.stopped:
                 yield from self.swap_memtable()
-        except WriteFailed:
-            pass
-        except SyncFailed as error:
-            self.stop(error)
-        if not self.has("rotate-inside-group"):
-            self.committing = False
+        finally:
+            if not self.has("rotate-inside-group"):
+                self.committing = False
 
     def delete(self, series, low, high):
         """Generator: done | failed | unknown."""
-        yield lambda: not self.committing
-        self.committing = True
         answer = "failed"
+        yield lambda: not self.upkeep
+        self.upkeep = True
         try:
             if not self.stopped:
-                if not self.has("delete-without-rotation"):
-                    yield from self.swap_memtable()
-                tombstone = Tombstone(self.seq + 1, series, low, high)
-                yield from self.log_write(self.memtable.log, [tombstone])
-                self.seq = tombstone.seq
-                self.tombstones.append(tombstone)
-                self.memtable.seq = tombstone.seq
-                answer = "done"
+                work = self.delete_in_log if self.logs_deletes else self.delete_in_manifest
+                answer = yield from work(Tombstone(0, series, low, high))
         except WriteFailed:
             pass
         except SyncFailed as error:
             self.stop(error)
             answer = "unknown"
-        self.committing = False
+        self.upkeep = False
         return answer
+
+    def delete_in_log(self, tombstone):
+        """Generator: rotates, so that a memtable is wholly older or younger, then logs it."""
+        yield lambda: not self.committing
+        self.committing = True
+        try:
+            if not self.has("delete-without-rotation"):
+                yield from self.swap_memtable()
+            tombstone.seq = self.seq + 1
+            yield from self.log_write(self.memtable.log, [tombstone])
+            self.seq = tombstone.seq
+            self.tombstones.append(tombstone)
+            self.memtable.seq = tombstone.seq
+            return "done"
+        finally:
+            self.committing = False
+
+    def delete_in_manifest(self, tombstone):
+        """Generator: flushes all there is, first while appends go on, then, with appends held
+        back, the little that came meanwhile and every log, so that no record older than the
+        delete will be replayed."""
+        if self.has("erase-flushes-frozen-only") and self.frozen:
+            yield from self.flush_one(self.frozen[0])
+        else:
+            yield from self.flush_all(self.rotate_between_groups)
+        yield lambda: not self.committing
+        self.committing = True
+        try:
+            if not self.bugs & {"erase-without-pause", "erase-flushes-frozen-only"}:
+                yield from self.flush_all(self.swap_memtable)
+            tombstone.seq = self.seq + 1
+            done = yield from self.commit(lambda segments: {"tombstone": tombstone})
+            return "done" if done else "unknown" if self.stopped else "failed"
+        finally:
+            self.committing = False
+
+    def flush_all(self, rotate):
+        if self.memtable.rows or not self.has("erase-keeps-log-without-rows"):
+            yield from rotate()
+        while self.frozen:
+            if self.stopped or not (yield from self.flush_one(self.frozen[0])):
+                raise WriteFailed("flush")
 
     # -- manifest -----------------------------------------------------------------------------
 
@@ -476,7 +529,7 @@ class Store:
             if new is None:
                 return False
             new = {"segments": self.segments, "done": [], "chunks": [], "entries": {},
-                   "floor": self.floor, **new}
+                   "floor": self.floor, "tombstone": None, **new}
             content = self.draft(new)
             if self.has("publish-in-two-steps"):
                 self.frozen = [m for m in self.frozen if m not in new["done"]]
@@ -499,12 +552,14 @@ class Store:
             older += [m for m in self.frozen + [self.memtable] if m and m not in new["done"]]
         tombstones = self.wanted_tombstones(older)
         new["forgotten"] = [t for t in self.tombstones if t not in tombstones]
+        if new["tombstone"]:
+            tombstones = tombstones + [new["tombstone"]]
         living = self.living_epochs(new["segments"])
         new["doomed"] = [e for e in self.dictionaries if e not in living and e != self.epoch]
         chunks = {e: list(names) for e, names in self.chunks.items()}
         for epoch, name in new["chunks"]:
             chunks.setdefault(epoch, []).append(name)
-        seq = self.seq
+        seq = new["tombstone"].seq if new["tombstone"] else self.seq
         if self.has("sequence-forgotten"):
             seq = max((t.seq for t in tombstones), default=0)
         return {
@@ -534,6 +589,9 @@ class Store:
         self.flushes += 1 if new["done"] else 0
         self.tombstones = [t for t in self.tombstones if t not in new["forgotten"]]
         self.frozen = [m for m in self.frozen if m not in new["done"]]
+        if new["tombstone"]:
+            self.tombstones.append(new["tombstone"])
+            self.seq = new["tombstone"].seq
 
     def write_manifest(self, content):
         yield
@@ -588,9 +646,10 @@ class Store:
 
     def flush(self):
         """Generator: the oldest frozen memtable becomes one segment per hour window."""
-        if not self.frozen or self.flushing or self.stopped:
+        yield lambda: not self.upkeep
+        if not self.frozen or self.stopped:
             return False
-        self.flushing = True
+        self.upkeep = True
         try:
             return (yield from self.flush_one(self.frozen[0]))
         except WriteFailed:
@@ -599,7 +658,7 @@ class Store:
             self.stop(error)
             return False
         finally:
-            self.flushing = False
+            self.upkeep = False
 
     def flush_one(self, memtable):
         if self.has("flush-any-order"):
@@ -612,7 +671,8 @@ class Store:
         chunks, made = [], []
         for epoch, ids in entries.items():
             chunks.append((yield from self.write_chunk(epoch, ids)))
-        seq = self.seq if self.has("flush-stamps-newest") else memtable.seq
+        newest = self.has("flush-stamps-newest") or not self.logs_deletes
+        seq = self.seq if newest else memtable.seq
         for low in sorted({r.start - r.start % HOUR for r in memtable.rows}):
             rows = [r for r in memtable.rows if low <= r.start < low + HOUR]
             made.append((yield from self.write_segment(rows, low, low + HOUR, seq, None)))
@@ -730,6 +790,8 @@ def replay(store, number, log):
     if not log.cells or log.cells[0] is TORN:
         return None  # not even its header was synced: nothing in it was acknowledged
     stamp = store.seq if store.has("replay-stamps-newest") else log.cells[0]
+    if not store.logs_deletes:
+        stamp = NEVER_HIDDEN
     memtable = store.memtable = Memtable(stamp, number, log)
     for cell in log.cells[1:]:
         if cell is TORN:
@@ -767,11 +829,11 @@ def remove_unnamed(store):
             store.disk.unlink(name)
 
 
-def recover(disk, rng, bugs=()):
+def recover(disk, rng, bugs=(), logs_deletes=True):
     """Generator: opens the store. What replay found is written again, as segments, and named by
     a newly written manifest before anyone is answered and before anything is deleted: what a
     killed process left in the cache, or a failed fsync did not write, is not durable."""
-    store = Store(disk, rng, bugs)
+    store = Store(disk, rng, bugs, logs_deletes)
     yield
     load_manifest(store)
     if store.has("recovery-deletes-first"):
