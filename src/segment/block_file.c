@@ -109,7 +109,6 @@ static int put(struct block_writer *w, struct bytes what, struct error *err)
 int block_writer_new(struct fs *fs, const char *dir, uint64_t id, uint16_t kind,
                      struct block_writer **ret, struct error *err)
 {
-    uint8_t header[FILE_HEAD_BYTES];
     struct file_name tmp = file_name_tmp(dir, id);
     struct fs_file *file;
 
@@ -129,11 +128,9 @@ int block_writer_new(struct fs *fs, const char *dir, uint64_t id, uint16_t kind,
     w->kind = kind;
     w->tmp = tmp;
     snprintf(w->dir, sizeof(w->dir), "%s", dir);
-    file_head_encode(
-        MAGIC, (struct file_head){.version = BLOCK_FILE_VERSION, .kind = kind, .id = id}, header);
-    r = put(w, (struct bytes){header, sizeof(header)}, err);
-    if (r < 0)
-        return r;
+    struct file_head head = {.version = BLOCK_FILE_VERSION, .kind = kind, .id = id};
+    file_head_encode(MAGIC, head, w->pending);
+    w->n_pending = FILE_HEAD_BYTES;
     *ret = TAKE_PTR(w);
     return 0;
 }

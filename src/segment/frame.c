@@ -53,8 +53,9 @@ static const uint8_t *look(struct reader *r, uint64_t at, size_t n, int *failure
     if (got < 0)
         *failure = (int)got;
     else
-        *failure = error_set(err, -EIO, "\"%s\" was cut to %" PRIu64 " bytes while it was read",
-                             r->source->name, at + r->len);
+        *failure =
+            error_set(err, -EIO, "\"%s\" was cut while it was read: nothing is at byte %" PRIu64,
+                      r->source->name, at + r->len);
     return NULL;
 }
 

@@ -594,7 +594,7 @@ static void is_there_and_whole_or_says_why_not(struct test *t)
 static void says_when_it_cannot_be_read(struct test *t)
 {
     struct sim_fs *sim = sim_fs_new(1);
-    struct block_ref ref;
+    struct block_ref ref = {0};
     bool struck = true;
 
     CHECK_INT(t, write_simulated(sim_fs_fs(sim), &ref, NULL), 0);

@@ -403,6 +403,40 @@ static void does_not_search_terabytes(struct test *t)
     set_size(&x, size);
     CHECK_INT(t, read_log(t, &x, &report), 15);
     CHECK_INT(t, report.torn_bytes, size - offset_of(N));
+    /* Nor from one thing that looks like a record to the next. */
+    put_bytes(&x, (uint64_t)100 << 20, "\xf7VR\x1a", 4);
+    put_bytes(&x, (uint64_t)300 << 20, "\xf7VR\x1a", 4);
+    CHECK_INT(t, read_log(t, &x, &report), 15);
+    CHECK_INT(t, report.torn_bytes, size - offset_of(N));
+    fixture_done(&x);
+}
+
+static int cut_it(void *arg, const struct wal_record *r, struct error *err)
+{
+    (void)r;
+    (void)err;
+    set_size(arg, HEADER + HEAD + 5);
+    return 0;
+}
+
+/* By someone else, or by a file system that lost its mind. */
+static void notices_a_cut_while_reading(struct test *t)
+{
+    struct fixture x;
+    struct wal *w = NULL;
+    struct wal_report report;
+    struct error err = {{0}};
+    CLEANUP(freep) uint8_t *zeros = calloc(1, 3 << 20);
+
+    fixture_init(&x);
+    CHECK_INT(t, wal_create(x.fs, "wal", ID, &w, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        CHECK_INT(t, wal_add(w, 1, i, (struct bytes){zeros, 3 << 20}, NULL), 0);
+    CHECK_INT(t, wal_commit(w, NULL), 0);
+    wal_free(w);
+    CHECK_INT(t, wal_read(x.fs, "wal", ID, (struct wal_visitor){cut_it, &x}, &report, &err), -EIO);
+    CHECK_STR(t, err.text, "\"" PATH "\" was cut while it was read: nothing is at byte 3145784");
+    CHECK_INT(t, report.n_records, 1);
     fixture_done(&x);
 }
 
@@ -589,6 +623,45 @@ static void says_when_it_cannot_be_read(struct test *t)
     sim_fs_free(sim);
 }
 
+/* Long records and long damage, so that each kind of reading meets the failure. */
+static void says_when_a_damaged_log_cannot_be_read(struct test *t)
+{
+    struct sim_fs *sim = sim_fs_new(1);
+    struct fs *fs = sim_fs_fs(sim);
+    struct wal *w = NULL;
+    bool struck = true;
+    uint64_t starts[4] = {0};
+    CLEANUP(freep) uint8_t *fill = malloc(3 << 20);
+
+    CHECK_INT(t, fs_mkdir(fs, "wal", NULL), 0);
+    CHECK_INT(t, wal_create(fs, "wal", ID, &w, NULL), 0);
+    for (size_t i = 0; i < 4; i++) {
+        starts[i] = wal_bytes(w);
+        memset(fill, (int)i, 3 << 20);
+        CHECK_INT(t, wal_add(w, 1, i, (struct bytes){fill, 3 << 20}, NULL), 0);
+        CHECK_INT(t, wal_commit(w, NULL), 0);
+    }
+    wal_free(w);
+    CHECK(t, sim_fs_flip(sim, PATH, starts[1] * 8));
+    CHECK(t, sim_fs_flip(sim, PATH, starts[3] * 8));
+    for (uint64_t nth = 1; struck; nth++) {
+        struct error err = {{0}};
+        struct wal_report report;
+        struct sizes seen = {0};
+        uint64_t before = sim_fs_struck(sim);
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_READ, .nth = nth, .what = SIM_FAIL});
+        int r = wal_read(fs, "wal", ID, (struct wal_visitor){check_fill, &seen}, &report, &err);
+        struck = sim_fs_struck(sim) > before;
+        CHECK_INT(t, r, struck ? -EIO : 0);
+        CHECK_INT(t, strstr(err.text, PATH) != NULL, struck);
+        CHECK_INT(t, report.n_records, seen.n);
+        CHECK_INT(t, seen.bad_seq, 0);
+        CHECK(t, struck || (seen.n == 2 && report.n_skipped == 1 && report.torn_bytes > 3 << 20));
+        sim_fs_clear_faults(sim);
+    }
+    sim_fs_free(sim);
+}
+
 static const struct test_case cases[] = {
     TEST(gives_back_what_was_committed),
     TEST(drops_what_was_not_committed),
@@ -602,9 +675,11 @@ static const struct test_case cases[] = {
     TEST(refuses_records_over_the_limit),
     TEST(reads_logs_longer_than_its_window),
     TEST(does_not_search_terabytes),
+    TEST(notices_a_cut_while_reading),
     TEST(keeps_what_it_acknowledged_whatever_fails),
     TEST(goes_on_after_a_failed_write),
     TEST(is_dead_when_it_cannot_know_what_is_on_disk),
     TEST(says_when_it_cannot_be_read),
+    TEST(says_when_a_damaged_log_cannot_be_read),
 };
 TEST_MAIN(cases)
