@@ -146,6 +146,7 @@ struct segment {
     uint32_t n_epochs;
     struct segment_file *_Atomic file; /* part.h; opened by the first reader */
     atomic_bool is_bad;                /* could not be opened: named once in the log */
+    bool is_damaged;                   /* a merge met damage in it: left out of later ones (lock) */
 };
 
 struct tombstone {
@@ -233,6 +234,7 @@ struct local {
 
     int64_t trusted_now_ns, trusted_at_mono; /* retention.c: a clock that does not jump */
     uint32_t jump_passes;
+    int64_t flushed_at, expired_at; /* monotonic: upkeep.c; 0: not yet */
 
     uint64_t n_appended, n_duplicates, n_rejected, n_lost;
 };

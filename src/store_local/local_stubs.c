@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "segment/block_cache.h"
-#include "store_local/flush.h"
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
 
@@ -27,17 +26,6 @@ int local_set_policy(struct store *s, struct bytes tenant, const struct store_po
     return error_set(err, -EOPNOTSUPP, "policies are not supported");
 }
 
-int local_upkeep(struct store *s, enum store_upkeep what, struct error *err)
-{
-    struct local *l = local_of(s);
-
-    (void)what;
-    pthread_mutex_lock(&l->upkeep_lock);
-    int r = local_flush(l, err);
-    pthread_mutex_unlock(&l->upkeep_lock);
-    return r;
-}
-
 int local_verify(struct store *s, store_report_fn report, void *ctx, struct error *err)
 {
     (void)s, (void)report, (void)ctx;
@@ -48,15 +36,4 @@ int local_backup(struct store *s, const char *to_dir, struct error *err)
 {
     (void)s, (void)to_dir;
     return error_set(err, -EOPNOTSUPP, "backups are not supported");
-}
-
-int local_start_background(struct local *l, struct error *err)
-{
-    (void)l, (void)err;
-    return 0;
-}
-
-void local_stop_background(struct local *l)
-{
-    (void)l;
 }

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "segment/columns.h"
 #include "segment/varint.h"
-#include "store_local/int_column.h"
 #include "store_local/part_internal.h"
 
 /* Row blocks: columns in, bytes out, and back. The layout is at the top of part_write.c. */
@@ -63,7 +63,7 @@ static void encode_ids(const struct row_columns *c, struct buf *out)
 {
     buf_add_byte(out, c->id.len > 0);
     if (c->id.len > 0)
-        column_encode(c->has_id.data, c->has_id.len, out);
+        column_encode_i64(c->has_id.data, c->has_id.len, out);
     for (size_t i = 0; i < c->id.len; i++)
         buf_add(out, c->id.data[i].bytes, sizeof(c->id.data[i].bytes));
     for (size_t i = 0; i < c->content_hash.len; i++) {
@@ -80,7 +80,7 @@ static void encode_totals(const struct row_columns *c, unsigned n_types, struct 
     for (unsigned type = 0; type < n_types; type++) {
         for (size_t i = 0; i < n; i++)
             column[i] = c->totals.data[i * n_types + type];
-        column_encode(column, n, out);
+        column_encode_i64(column, n, out);
     }
 }
 
@@ -89,18 +89,18 @@ void row_columns_encode(const struct row_columns *c, enum level level, unsigned 
 {
     size_t n = c->start.len;
 
-    column_encode(c->start.data, n, out);
-    column_encode(c->payload_len.data, n, out);
-    column_encode(c->n_samples.data, n, out);
+    column_encode_i64(c->start.data, n, out);
+    column_encode_i64(c->payload_len.data, n, out);
+    column_encode_i64(c->n_samples.data, n, out);
     if (has_side)
-        column_encode(c->side_len.data, n, out);
+        column_encode_i64(c->side_len.data, n, out);
     encode_totals(c, n_types, out);
-    column_encode(c->duration.data, n, out);
-    column_encode(c->period.data, n, out);
+    column_encode_i64(c->duration.data, n, out);
+    column_encode_i64(c->period.data, n, out);
     if (level == LEVEL_RAW)
         encode_ids(c, out);
     else
-        column_encode(c->n_profiles.data, n, out);
+        column_encode_i64(c->n_profiles.data, n, out);
 }
 
 /* ---- Reading */
@@ -179,8 +179,8 @@ static bool decode_places(struct bytes *in, struct row_block *r)
 {
     int64_t *scratch = r->memory;
 
-    if (column_decode(in, r->n, r->start_ns) < 0 || column_decode(in, r->n, scratch) < 0 ||
-        !places(scratch, r->n, r->payload_at) || column_decode(in, r->n, scratch) < 0)
+    if (column_decode_i64(in, r->n, r->start_ns) < 0 || column_decode_i64(in, r->n, scratch) < 0 ||
+        !places(scratch, r->n, r->payload_at) || column_decode_i64(in, r->n, scratch) < 0)
         return false;
     for (uint32_t i = 0; i < r->n; i++) {
         if (scratch[i] < 0 || scratch[i] > UINT32_MAX)
@@ -192,7 +192,7 @@ static bool decode_places(struct bytes *in, struct row_block *r)
             return false;
     }
     return !r->side_at ||
-           (column_decode(in, r->n, scratch) == 0 && places(scratch, r->n, r->side_at));
+           (column_decode_i64(in, r->n, scratch) == 0 && places(scratch, r->n, r->side_at));
 }
 
 static bool decode_ids(struct bytes *in, struct row_block *r)
@@ -204,7 +204,7 @@ static bool decode_ids(struct bytes *in, struct row_block *r)
     if (!take_byte(in, &has_ids))
         return false;
     memset(scratch, 0, r->n * sizeof(*scratch));
-    if (has_ids && column_decode(in, r->n, scratch) < 0)
+    if (has_ids && column_decode_i64(in, r->n, scratch) < 0)
         return false;
     for (uint32_t i = 0; i < r->n; i++) {
         r->has_id[i] = scratch[i] != 0;
@@ -235,20 +235,20 @@ static bool decode_rest(struct bytes *in, struct row_block *r, enum level level)
         return true;
     for (unsigned type = 0; type < r->n_types; type++) {
         int64_t *to = r->totals ? r->totals + (size_t)type * r->n : scratch;
-        if (column_decode(in, r->n, to) < 0)
+        if (column_decode_i64(in, r->n, to) < 0)
             return false;
     }
     if (!wants_more)
         return true;
-    if (column_decode(in, r->n, r->duration_ns ? r->duration_ns : scratch) < 0 ||
-        column_decode(in, r->n, r->period ? r->period : scratch) < 0)
+    if (column_decode_i64(in, r->n, r->duration_ns ? r->duration_ns : scratch) < 0 ||
+        column_decode_i64(in, r->n, r->period ? r->period : scratch) < 0)
         return false;
     if (level == LEVEL_RAW) {
         for (uint32_t i = 0; r->n_profiles && i < r->n; i++)
             r->n_profiles[i] = 1;
         return !r->id || decode_ids(in, r);
     }
-    return !r->n_profiles || column_decode(in, r->n, (int64_t *)r->n_profiles) == 0;
+    return !r->n_profiles || column_decode_i64(in, r->n, (int64_t *)r->n_profiles) == 0;
 }
 
 static void row_block_donep(struct row_block *r)

@@ -37,7 +37,7 @@
  *             min), max - min, n rows, n samples, ref of rows, ref of payload, ref of side
  *
  * ROW BLOCK (packed with zstd where that makes it smaller). Rows by start; columns of
- * store_local/int_column.h, all of n rows, one after the other:
+ * segment/columns.h, all of n rows, one after the other:
  *     start, payload length, n samples
  *     where there is a side block: side length
  *     totals, a column per type
