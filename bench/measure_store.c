@@ -35,6 +35,13 @@ double measure_wall(void)
     return (double)clock_monotonic_ns(clock_real()) * 1e-9;
 }
 
+double measure_cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -154,11 +161,11 @@ double measure_peak_rss_mb(void)
     return (double)kb / 1024;
 }
 
-double measure_ask_once(struct store *s, const struct measure_question *q)
+struct measure_time measure_ask_once(struct store *s, const struct measure_question *q)
 {
     struct selector *parsed;
     struct error err;
-    double start = measure_wall();
+    double start = measure_wall(), start_cpu = measure_cpu();
 
     if (selector_parse(bytes_of(q->selector), &parsed, &err) < 0)
         measure_die(q->selector, err.text);
@@ -179,21 +186,32 @@ double measure_ask_once(struct store *s, const struct measure_question *q)
     if (!totals)
         abort();
     profile_totals(p, 0, totals);
-    double took = (measure_wall() - start) * 1e3;
+    struct measure_time took = {(measure_wall() - start) * 1e3, (measure_cpu() - start_cpu) * 1e3};
     if (q->want >= 0 && totals[0] != q->want)
         measure_die(q->selector, "the sum is wrong");
     selector_free(parsed);
     return took;
 }
 
-double measure_ask(struct store *s, const struct measure_question *q)
+struct measure_time measure_ask(struct store *s, const struct measure_question *q)
 {
-    double times[ASKED];
+    double walls[ASKED], cpus[ASKED];
 
     (void)measure_ask_once(s, q);
-    for (size_t i = 0; i < ASKED; i++)
-        times[i] = measure_ask_once(s, q);
-    return measure_median(times, ASKED);
+    for (size_t i = 0; i < ASKED; i++) {
+        struct measure_time t = measure_ask_once(s, q);
+        walls[i] = t.wall_ms;
+        cpus[i] = t.cpu_ms;
+    }
+    return (struct measure_time){measure_median(walls, ASKED), measure_median(cpus, ASKED)};
+}
+
+double measure_print(struct store *s, const struct measure_question *q, const char *name)
+{
+    struct measure_time t = measure_ask(s, q);
+
+    printf("%s: %.2f ms, %.2f of CPU\n", name, t.wall_ms, t.cpu_ms);
+    return t.cpu_ms;
 }
 
 int main(int argc, char **argv)

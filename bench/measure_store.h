@@ -8,7 +8,8 @@
 
 /* What the parts of measure_store share. Failures end the program. */
 void measure_die(const char *what, const char *why) __attribute__((noreturn));
-double measure_wall(void);                       /* seconds */
+double measure_wall(void); /* seconds */
+double measure_cpu(void);  /* seconds of CPU that all threads of this process have used */
 double measure_median(double *values, size_t n); /* sorts them */
 
 /* A clock whose wall time is where the data are, and otherwise goes as usual. */
@@ -39,13 +40,18 @@ struct measure_question {
     int64_t want; /* the sum that must come out; -1: whatever it is */
 };
 
-/* Milliseconds of one answer. */
-double measure_ask_once(struct store *s, const struct measure_question *q);
-/* The median of some, after one that warms up. */
-double measure_ask(struct store *s, const struct measure_question *q);
+/* Milliseconds of one answer, of wall clock and of CPU: a busy machine shows in the difference. */
+struct measure_time {
+    double wall_ms, cpu_ms;
+};
+struct measure_time measure_ask_once(struct store *s, const struct measure_question *q);
+/* The medians of some, after one that warms up. */
+struct measure_time measure_ask(struct store *s, const struct measure_question *q);
+/* The same, printed as "NAME: ... ms". Returns the milliseconds of CPU. */
+double measure_print(struct store *s, const struct measure_question *q, const char *name);
 
 /* The least work for the same sums: profiles of set R as columns of delta varints, added up by a
- * bare loop, totals by one backward pass. Milliseconds, the median of some. */
+ * bare loop, totals by one backward pass. Milliseconds of CPU, the median of some. */
 double measure_floor(const struct data_r *r);
 
 int measure_set_r(const char *data, const char *work);

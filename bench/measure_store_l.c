@@ -91,14 +91,14 @@ static void measure_l_merges(struct large *l, uint32_t hours)
                                  .to_ns = end,
                                  .want = l->first_hour_sum};
 
-    printf("l_merge_1h_ms: %.2f ms\n", measure_ask(l->store, &q));
+    (void)measure_print(l->store, &q, "l_merge_1h_ms");
     q.from_ns = DATA_START_NS;
     q.want = l->first_sum;
-    printf("l_merge_24h_ms: %.2f ms\n", measure_ask(l->store, &q));
+    (void)measure_print(l->store, &q, "l_merge_24h_ms");
     q.from_ns = DATA_START_NS + INT64_C(123000000000);
     q.to_ns = end - INT64_C(456000000000);
     q.want = -1;
-    printf("l_merge_24h_unaligned_ms: %.2f ms\n", measure_ask(l->store, &q));
+    (void)measure_print(l->store, &q, "l_merge_24h_unaligned_ms");
 }
 
 /* A process of its own that opens the store and asks for an hour: prints what it took. */
