@@ -2,6 +2,7 @@
  * What our own store costs, on the data of store_data.h:
  *
  *     measure_store r DATA WORK        set R: ingest, size, merges, latency of appending
+ *     measure_store sum DATA PODS WINDOWS WORK   only stores a set R and writes WORK/r.pb.gz
  *     measure_store l WORK HOURS       set L: ingest, size, merges, memory, a cold start
  *     measure_store segments WORK      opening 10 and 1,000 segments
  *     measure_store cold WORK FROM     (run by l) a process that opens a store and asks once
@@ -220,12 +221,17 @@ int main(int argc, char **argv)
 
     if (strcmp(command, "r") == 0 && argc == 4)
         return measure_set_r(argv[2], argv[3]);
+    if (strcmp(command, "sum") == 0 && argc == 6)
+        return measure_sum(argv[2], (uint32_t)strtoul(argv[3], NULL, 10),
+                           (uint32_t)strtoul(argv[4], NULL, 10), argv[5]);
     if (strcmp(command, "l") == 0 && argc == 4)
         return measure_set_l(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
     if (strcmp(command, "segments") == 0 && argc == 3)
         return measure_segments(argv[2]);
     if (strcmp(command, "cold") == 0 && argc == 4)
         return measure_cold(argv[2], strtoll(argv[3], NULL, 10));
-    fprintf(stderr, "usage: measure_store r DATA WORK | l WORK HOURS | segments WORK\n");
+    fprintf(stderr,
+            "usage: measure_store r DATA WORK | sum DATA PODS WINDOWS WORK | l WORK HOURS | "
+            "segments WORK\n");
     return 2;
 }

@@ -55,6 +55,8 @@ double measure_print(struct store *s, const struct measure_question *q, const ch
 double measure_floor(const struct data_r *r);
 
 int measure_set_r(const char *data, const char *work);
+/* Stores a set R of this size in `work`, opens the store again and writes the sum of all of it. */
+int measure_sum(const char *data, uint32_t pods, uint32_t windows, const char *work);
 int measure_set_l(const char *work, uint32_t hours);
 int measure_cold(const char *work, int64_t from_ns);
 int measure_segments(const char *work);

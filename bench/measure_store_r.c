@@ -174,6 +174,31 @@ static double *new_latencies(size_t n)
     return all;
 }
 
+int measure_sum(const char *data, uint32_t pods, uint32_t windows, const char *work)
+{
+    struct error err;
+    struct data_r *opened;
+    char dir[4096], path[4096];
+
+    if (data_r_open(data, pods, windows, &opened, &err) < 0)
+        measure_die("set R", err.text);
+    CLEANUP(data_r_closep) struct data_r *r = opened;
+    CLEANUP(freep) double *latencies = new_latencies(r->n);
+    snprintf(dir, sizeof(dir), "%s/sum", work);
+    snprintf(path, sizeof(path), "%s/r.pb.gz", work);
+    atomic_store(&measure_clock.wall_ns, R_END_NS);
+
+    struct store *s = measure_open(dir, true);
+    struct sending sending = {.r = r, .store = s, .latencies = latencies};
+    (void)send_all(&sending);
+    measure_settle(s);
+    store_close(s);
+    s = measure_open(dir, false);
+    export_sum(s, path);
+    store_close(s);
+    return 0;
+}
+
 int measure_set_r(const char *data, const char *work)
 {
     struct error err;

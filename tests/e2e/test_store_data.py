@@ -12,17 +12,34 @@ from conftest import BUILD, CORPUS
 PODS, WINDOWS = 10, 6
 
 
-@pytest.fixture(scope="module")
-def set_r(tmp_path_factory):
-    """The first minute of set R, a file per profile."""
+def run_bench(program, command, kept, to):
+    """Builds and runs a program of bench/ on the first minute of set R, which is in `kept`."""
     if not (BUILD / "build.ninja").exists():
         pytest.skip(f"no build folder at {BUILD} to make set R with")
-    subprocess.run(["ninja", "-C", BUILD, "--quiet", "bench/measure_ingest"], check=True)
-    kept, files = tmp_path_factory.mktemp("kept"), tmp_path_factory.mktemp("files")
-    tool = BUILD / "bench" / "measure_ingest"
+    subprocess.run(["ninja", "-C", BUILD, "--quiet", f"bench/{program}"], check=True)
     env = {**os.environ, "VESTA_CORPUS": str(CORPUS)}  # without one the stacks are made up
-    subprocess.run([tool, "files", kept, str(PODS), str(WINDOWS), files], check=True, env=env)
+    line = [BUILD / "bench" / program, command, kept, str(PODS), str(WINDOWS), to]
+    subprocess.run(line, check=True, env=env)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def set_r(tmp_path_factory, kept):
+    """The first minute of set R, a file per profile."""
+    files = tmp_path_factory.mktemp("files")
+    run_bench("measure_ingest", "files", kept, files)
     return sorted(files.iterdir())
+
+
+@pytest.fixture(scope="module")
+def summed_by_go(tmp_path_factory, set_r):
+    if not shutil.which("go"):
+        pytest.skip("no go here")
+    return pprof_sum.read_pprof(pprof_sum.sum_with_go(set_r, tmp_path_factory.mktemp("sums")))
 
 
 def test_set_r_has_a_profile_for_each_pod_and_window(set_r):
@@ -38,12 +55,16 @@ def test_profiles_of_set_r_differ(set_r):
     assert len({path.read_bytes() for path in set_r}) == len(set_r)
 
 
-def test_merging_set_r_equals_the_sum_by_go_tool_pprof(set_r, vesta, tmp_path):
-    if not shutil.which("go"):
-        pytest.skip("no go here")
-    theirs = pprof_sum.read_pprof(pprof_sum.sum_with_go(set_r, tmp_path))
+def test_merging_set_r_equals_the_sum_by_go_tool_pprof(set_r, summed_by_go, vesta, tmp_path):
     vesta("convert", *set_r, "-symbolize=none", "-o", tmp_path / "ours.pb.gz", check=0)
-    assert pprof_sum.differences(pprof_sum.read_pprof(tmp_path / "ours.pb.gz"), theirs) == []
+    ours = pprof_sum.read_pprof(tmp_path / "ours.pb.gz")
+    assert pprof_sum.differences(ours, summed_by_go) == []
+
+
+def test_set_r_stored_and_asked_for_equals_the_sum_by_go_tool_pprof(kept, summed_by_go, tmp_path):
+    run_bench("measure_store", "sum", kept, tmp_path)
+    ours = pprof_sum.read_pprof(tmp_path / "r.pb.gz")
+    assert pprof_sum.differences(ours, summed_by_go) == []
 
 
 def test_a_profile_too_many_is_a_difference(set_r, vesta, tmp_path):
