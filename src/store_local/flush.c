@@ -12,6 +12,7 @@
 #include "store_local/memtable.h"
 #include "store_local/part.h"
 #include "store_local/series_table.h"
+#include "store_local/spans.h"
 #include "store_local/version.h"
 
 /* A chunk of series definitions ends when it has this much. */
@@ -433,6 +434,21 @@ static int flush_publish(struct flush *f, struct error *err)
     return 0;
 }
 
+static int add_segment(void *ctx, struct segment *s)
+{
+    struct flush *f = ctx;
+
+    return vec_push(&f->budget, &f->segments, s) ? 0 : -ENOMEM;
+}
+
+static int write_spans(struct flush *f, struct error *err)
+{
+    struct spans_flush spans = {
+        .memtable = f->memtable, .tombstone_seq = f->tombstone_seq, .add = add_segment, .ctx = f};
+
+    return spans_flush(f->l, &spans, err);
+}
+
 int local_flush(struct local *l, struct error *err)
 {
     CLEANUP(flush_done) struct flush f = {.l = l};
@@ -446,6 +462,8 @@ int local_flush(struct local *l, struct error *err)
         r = write_series(&f, err);
     if (r == 0)
         r = write_segments(&f, err);
+    if (r == 0)
+        r = write_spans(&f, err);
     if (r == 0)
         r = flush_publish(&f, err);
     return r < 0 ? r : 1;

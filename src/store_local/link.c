@@ -10,6 +10,7 @@
 #include "store_local/part.h"
 #include "store_local/series_table.h"
 #include "store_local/side.h"
+#include "store_local/spans.h"
 #include "store_local/version.h"
 
 /* ---- Tenants and services */
@@ -292,9 +293,7 @@ static int link_spans(struct local *l, uint64_t seq, struct bytes payload, struc
         return malformed("spans", err);
     if (!local_tenant(l, rec.tenant))
         return error_set(err, -ESTALE, "the tenant of spans is not known");
-    if (!memtable_add_spans(l->head, seq, &rec))
-        return error_set(err, -ENOMEM, "no memory for spans");
-    return 0;
+    return spans_link(l, seq, &rec, err);
 }
 
 int local_link(struct local *l, enum link_mode mode, enum record_type type, uint64_t seq,

@@ -19,6 +19,7 @@
 #include "store_local/memtable.h"
 #include "store_local/recover.h"
 #include "store_local/series_table.h"
+#include "store_local/spans.h"
 #include "store_local/survey.h"
 #include "store_local/tombstone.h"
 #include "store_local/version.h"

@@ -136,6 +136,7 @@ struct segment {
     bool is_condemned; /* unlink when refs reach 0 (lock) */
     uint64_t id;
     enum segment_kind kind;
+    struct span_file *_Atomic spans; /* of kind spans: span_file.h; opened by the first reader */
     uint32_t tenant;
     uint8_t tier;
     int64_t window_start_ns, window_len_ns;

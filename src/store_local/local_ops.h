@@ -4,10 +4,6 @@
 
 /* Operations of the store that have no header of their own. */
 void local_close(struct store *s);
-int local_append_spans(struct store *s, struct bytes tenant, const struct store_span *spans,
-                       size_t n, struct error *err);
-int local_spans(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
-                struct error *err);
 int local_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
                      struct error *err);
 int local_upkeep(struct store *s, enum store_upkeep what, struct error *err);

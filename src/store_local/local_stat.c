@@ -21,6 +21,7 @@ static void add_memtable(const struct memtable *m, struct store_stat *ret)
         return;
     ret->profiles += m->rows.len;
     ret->samples += m->n_samples;
+    ret->spans += m->span_keys.len;
     ret->head_bytes += memtable_bytes(m);
     if (m->rows.len > 0)
         widen(ret, m->min_start_ns, m->max_start_ns);

@@ -5,20 +5,6 @@
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
 
-int local_append_spans(struct store *s, struct bytes tenant, const struct store_span *spans,
-                       size_t n, struct error *err)
-{
-    (void)s, (void)tenant, (void)spans, (void)n;
-    return error_set(err, -EOPNOTSUPP, "spans are not supported");
-}
-
-int local_spans(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
-                struct error *err)
-{
-    (void)s, (void)find, (void)sink, (void)ctx;
-    return error_set(err, -EOPNOTSUPP, "spans are not supported");
-}
-
 int local_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
                      struct error *err)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "store_local/span_codec.h"
 
 /* Decoders of runs may load whole words at the end of a payload. */
 #define PAYLOAD_PADDING 16
@@ -38,6 +39,8 @@ void memtable_unref(struct memtable *m)
     vec_done(&m->budget, &m->epochs);
     idset_done(&m->budget, &m->series_index);
     idset_done(&m->budget, &m->row_index);
+    vec_done(&m->budget, &m->span_keys);
+    idset_done(&m->budget, &m->span_index);
     arena_done(&m->arena);
     free(m);
 }
@@ -186,13 +189,44 @@ const struct row *memtable_add(struct memtable *m, uint64_t seq, struct epoch *e
     return row;
 }
 
-bool memtable_add_spans(struct memtable *m, uint64_t seq, const struct record_spans *s)
+static struct span_key span_key(uint32_t tenant, const struct store_span *span)
+{
+    uint64_t trace = hash_mix(hash_bytes(span->trace_id, 16), tenant);
+    struct span_key key = {.trace_and_start = hash_mix(trace, (uint64_t)span->start_ns)};
+
+    memcpy(&key.span_id, span->span_id, sizeof(key.span_id));
+    return key;
+}
+
+static uint64_t span_hash(struct span_key key)
+{
+    return hash_mix(key.trace_and_start, key.span_id);
+}
+
+bool memtable_has_span(const struct memtable *m, uint32_t tenant, const struct store_span *span)
+{
+    struct span_key key = span_key(tenant, span);
+
+    return IDSET_FIND(&m->span_index, span_hash(key), i,
+                      m->span_keys.data[i].span_id == key.span_id &&
+                          m->span_keys.data[i].trace_and_start == key.trace_and_start) !=
+           IDSET_NONE;
+}
+
+bool memtable_add_spans(struct memtable *m, uint64_t seq, const struct record_spans *s,
+                        const struct span_rows *rows)
 {
     struct span_batch *batch = arena_new(&m->arena, struct span_batch, 1);
     uint8_t *bytes = arena_new(&m->arena, uint8_t, s->payload.len + PAYLOAD_PADDING);
 
-    if (!batch || !bytes)
+    if (!batch || !bytes || !vec_reserve(&m->budget, &m->span_keys, rows->n) ||
+        !idset_reserve(&m->budget, &m->span_index, m->span_keys.len + rows->n))
         return false;
+    for (size_t i = 0; i < rows->n; i++) {
+        struct span_key key = span_key(s->tenant, &rows->spans[i]);
+        m->span_keys.data[m->span_keys.len++] = key;
+        (void)idset_add(&m->budget, &m->span_index, span_hash(key), (uint32_t)m->span_keys.len - 1);
+    }
     vec_copy_(bytes, s->payload.data, s->payload.len);
     *batch = (struct span_batch){
         .older = m->spans, .seq = seq, .tenant = s->tenant, .payload = {bytes, s->payload.len}};

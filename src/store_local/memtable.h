@@ -24,6 +24,11 @@ struct span_batch {
     struct bytes payload;
 };
 
+/* What makes two spans the same one; the first is a hash of all but the id. */
+struct span_key {
+    uint64_t trace_and_start, span_id;
+};
+
 struct memtable {
     uint32_t refs; /* the store's and those of snapshots */
     struct budget budget;
@@ -35,6 +40,8 @@ struct memtable {
     struct idset row_index;         /* for finding the same profile again */
     VEC(struct epoch *) epochs;     /* that rows refer to; each has this memtable counted */
     const struct span_batch *spans; /* newest first */
+    VEC(struct span_key) span_keys; /* of all spans... */
+    struct idset span_index;        /* ...and where to find them */
     uint64_t n_samples, n_span_batches;
     int64_t min_start_ns, max_start_ns; /* of rows; min > max while there are none */
     uint64_t max_seq;                   /* of all that is in it */
@@ -57,7 +64,13 @@ static inline bool memtable_is_empty(const struct memtable *m)
 /* Copies a profile into the table and links it. NULL when there is no memory: nothing changed. */
 const struct row *memtable_add(struct memtable *m, uint64_t seq, struct epoch *epoch,
                                const struct record_profile *p);
-bool memtable_add_spans(struct memtable *m, uint64_t seq, const struct record_spans *s);
+
+/* Copies a batch, whose spans are `rows`, into the table. False when there is no memory: nothing
+ * changed. */
+struct span_rows; /* span_codec.h */
+bool memtable_add_spans(struct memtable *m, uint64_t seq, const struct record_spans *s,
+                        const struct span_rows *rows);
+bool memtable_has_span(const struct memtable *m, uint32_t tenant, const struct store_span *span);
 
 /* The rows of a series, or NULL. */
 const struct memtable_series *memtable_series(const struct memtable *m, uint32_t tenant,

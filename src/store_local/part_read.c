@@ -6,6 +6,7 @@
 #include "segment/bitpack.h"
 #include "segment/varint.h"
 #include "store_local/part_internal.h"
+#include "store_local/span_file.h"
 
 /*
  * Reading segments. The checksums say that bytes are what was written; still every number is held
@@ -90,8 +91,8 @@ void segment_free(struct segment *s)
 {
     if (!s)
         return;
-    if (s->kind == SEGMENT_PROFILES)
-        segment_file_close(atomic_load(&s->file));
+    segment_file_close(atomic_load(&s->file));
+    span_file_close(atomic_load(&s->spans));
     free(s->epochs);
     free(s);
 }

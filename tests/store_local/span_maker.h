@@ -16,12 +16,13 @@ struct span_maker {
     struct arena arena;
     struct random random;
     int64_t now_ns;
+    uint64_t gap_ns; /* between traces, at most */
     VEC(struct store_span) spans;
 };
 
 static inline void span_maker_init(struct span_maker *m, uint64_t seed, int64_t start_ns)
 {
-    *m = (struct span_maker){.now_ns = start_ns};
+    *m = (struct span_maker){.now_ns = start_ns, .gap_ns = 3000000};
     budget_init(&m->budget, SIZE_MAX / 2);
     arena_init(&m->arena, &m->budget);
     random_init(&m->random, seed);
@@ -93,7 +94,7 @@ static inline void span_maker_add(struct span_maker *m, size_t n)
 {
     while (m->spans.len < n) {
         size_t first = m->spans.len, size = 1 + random_below(&m->random, 12);
-        m->now_ns += (int64_t)random_below(&m->random, 3000000);
+        m->now_ns += (int64_t)random_below(&m->random, m->gap_ns);
         for (size_t i = 0; i < size; i++) {
             struct store_span parent =
                 i ? m->spans.data[first + random_below(&m->random, i)] : (struct store_span){0};
