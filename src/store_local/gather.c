@@ -89,6 +89,12 @@ static void add_value(int64_t *to, int64_t value)
     *to = (int64_t)((uint64_t)*to + (uint64_t)value);
 }
 
+/* Whether rows themselves know what they add to a number. */
+static bool counts_totals(const struct ask *a)
+{
+    return a->plan->what == PLAN_TOTALS && !a->has_filter;
+}
+
 /* The last moment, or the highest, of an instant series in a step. */
 static void choose_moment(struct ask *a, struct ask_moment *m, const struct found_row *row)
 {
@@ -123,7 +129,7 @@ static void add_instant(struct ask *a, struct found_row *row, uint32_t step)
     }
     m->has = true;
     m->n += row->n_profiles;
-    if (!a->has_filter)
+    if (counts_totals(a))
         add_value(&m->value, row->total);
     count_row(&a->cells.data[m->cell], row);
     if (row->has_pick) {
@@ -146,7 +152,7 @@ static void add_row(struct ask *a, struct found_row *row)
         return;
     if (row->pick.kind != PICK_SIDE_LATE) {
         count_row(&a->cells.data[cell], row);
-        if (!a->has_filter)
+        if (counts_totals(a))
             add_value(&a->cells.data[cell].value, row->total);
     }
     if (row->has_pick) {
@@ -591,7 +597,8 @@ static int gather_segment(struct gather *g, struct error *err)
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < f->n_parts; i++) {
-        if (f->parts[i].max_ns < from || f->parts[i].min_ns >= a->to_ns)
+        if (f->parts[i].max_ns < from || f->parts[i].min_ns >= a->to_ns ||
+            !snapshot_wants_epoch(a->snap, f->parts[i].epoch))
             continue;
         r = open_part(g, f, i, err);
         if (r < 0)
@@ -611,8 +618,8 @@ static int gather_segments(struct gather *g, struct error *err)
 
     for (size_t i = 0; i < v->segments.len && r >= 0; i++) {
         g->segment = v->segments.data[i];
-        if (g->segment->tenant != a->snap->tenant || g->segment->kind != SEGMENT_PROFILES ||
-            g->segment->max_ns < from || g->segment->min_ns >= a->to_ns)
+        if (g->segment->max_ns < from || g->segment->min_ns >= a->to_ns ||
+            !snapshot_wants_segment(a->snap, g->segment))
             continue;
         r = gather_segment(g, err);
         if (r < 0)
@@ -636,7 +643,7 @@ static void settle_moments(struct ask *a)
                                 .n_profiles = 1};
         struct ask_cell *c = &a->cells.data[m->cell];
         count_row(c, &row);
-        if (!a->has_filter)
+        if (counts_totals(a))
             add_value(&c->value, m->total);
         add_pick(a, &m->pick);
     }

@@ -16,9 +16,10 @@
 /* What is known of an epoch before threads start. */
 struct scan_epoch {
     const struct dict *view;
-    uint8_t *attrs_pass;  /* per attribute set; NULL: all do */
-    uint64_t *flat, *cum; /* per node: is the function asked for its leaf, is it in it */
-    uint64_t *name;       /* per string: is it the function's name */
+    uint8_t *attrs_pass;    /* per attribute set; NULL: all do */
+    uint64_t *flat, *cum;   /* per node: is the function asked for its leaf, is it in it */
+    uint64_t *name;         /* per string: is it the function's name */
+    bool has_flat, has_cum; /* any such node */
 };
 
 /* ---- Filters, per epoch */
@@ -94,6 +95,10 @@ static bool find_function(struct ask *a, struct scan_epoch *e)
     if (name == 0 && a->plan->function.len > 0)
         return true;
     fold_find(d, name, e->flat, e->cum);
+    for (size_t i = 0; i < n_nodes; i++) {
+        e->has_flat |= e->flat[i] != 0;
+        e->has_cum |= e->cum[i] != 0;
+    }
     e->name[name / 64] |= (uint64_t)1 << (name % 64);
     return true;
 }
@@ -205,8 +210,9 @@ static bool run_to_number(struct worker *w, const struct pick *p, uint8_t first)
         ok = first < half && run_sum_masked(run, first, e->name, e->view->strings.len, &flat) &&
              run_sum_masked(run, half + first, e->name, e->view->strings.len, &cum);
     } else {
-        ok = run_sum_masked(run, first, e->flat, dict_n_nodes(e->view), &flat) &&
-             run_sum_masked(run, first, e->cum, dict_n_nodes(e->view), &cum);
+        size_t n_nodes = dict_n_nodes(e->view);
+        ok = (!e->has_flat || run_sum_masked(run, first, e->flat, n_nodes, &flat)) &&
+             (!e->has_cum || run_sum_masked(run, first, e->cum, n_nodes, &cum));
     }
     add_number(&n->flat, flat);
     add_number(&n->value, cum);
@@ -512,8 +518,10 @@ static size_t count_threads(const struct ask *a, uint64_t n_samples)
     size_t most = pool_threads(a->snap->local->pool);
     uint64_t useful = n_samples / SAMPLES_PER_THREAD;
 
-    if (a->plan->threads > 0 && a->plan->threads < most)
-        most = a->plan->threads;
+    if (most > a->picks.len)
+        most = a->picks.len;
+    if (a->plan->threads > 0) /* who names a number gets it */
+        return a->plan->threads < most ? a->plan->threads : most;
     return useful < 1 ? 1 : useful < most ? (size_t)useful : most;
 }
 

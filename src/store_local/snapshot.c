@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "base/bisect.h"
+#include "base/hash.h"
 #include "store_local/epoch.h"
 #include "store_local/link.h"
 #include "store_local/memtable.h"
@@ -89,6 +91,52 @@ static void take_version(struct snapshot *s)
     }
 }
 
+static struct bytes service_of(const struct series *series)
+{
+    return label_value(series->labels, series->n_labels, BYTES(LABEL_SERVICE));
+}
+
+/* Finds the epochs of the services that series match in. */
+static void find_wanted(struct snapshot *s)
+{
+    struct idset services = {0};
+
+    for (uint32_t i = 0; i < s->series.len; i++) {
+        struct bytes name = service_of(s->series.data[i].series);
+        uint64_t h = hash_bytes(name.data, name.len);
+        uint32_t found =
+            IDSET_FIND(&services, h, id, bytes_equal(service_of(s->series.data[id].series), name));
+        if (found == IDSET_NONE)
+            (void)idset_add(s->budget, &services, h, i);
+    }
+    for (size_t i = 0; i < s->version->epochs.len; i++) {
+        const struct epoch_entry *e = &s->version->epochs.data[i];
+        struct bytes name = bytes_of(e->service);
+        if (e->tenant == s->tenant &&
+            IDSET_FIND(&services, hash_bytes(name.data, name.len), id,
+                       bytes_equal(service_of(s->series.data[id].series), name)) != IDSET_NONE)
+            (void)vec_push(s->budget, &s->wanted, e->id);
+    }
+    idset_done(s->budget, &services);
+}
+
+bool snapshot_wants_epoch(const struct snapshot *s, uint64_t id)
+{
+    size_t at = BISECT(s->wanted.len, i, s->wanted.data[i] < id);
+    return at < s->wanted.len && s->wanted.data[at] == id;
+}
+
+bool snapshot_wants_segment(const struct snapshot *s, const struct segment *segment)
+{
+    if (segment->tenant != s->tenant || segment->kind != SEGMENT_PROFILES)
+        return false;
+    for (uint32_t i = 0; i < segment->n_epochs; i++) {
+        if (snapshot_wants_epoch(s, segment->epochs[i]))
+            return true;
+    }
+    return false;
+}
+
 int snapshot_take(struct local *l, struct bytes tenant, const struct selector *selector,
                   struct budget *budget, struct snapshot *ret, struct error *err)
 {
@@ -120,6 +168,7 @@ int snapshot_take(struct local *l, struct bytes tenant, const struct selector *s
     take_memtable(&s, 1, l->frozen);
     pthread_mutex_unlock(&l->lock);
 
+    find_wanted(&s);
     int r = budget_failed(budget) ? budget_error(budget, err)
                                   : hidden_new(s.version, s.tenant, &s.hidden, err);
     if (r < 0) {
@@ -144,6 +193,7 @@ void snapshot_done(struct snapshot *s)
     version_release(s->local, s->version);
     vec_done(s->budget, &s->series);
     vec_done(s->budget, &s->index);
+    vec_done(s->budget, &s->wanted);
     vec_done(s->budget, &s->epochs);
     arena_done(&s->arena);
     *s = (struct snapshot){0};

@@ -38,6 +38,7 @@ struct snapshot {
     uint32_t n_all;
     VEC(struct snapshot_epoch *) epochs; /* they do not move */
     struct arena arena;
+    VEC(uint64_t) wanted;   /* ids of epochs that may have rows of them, ascending */
     struct hidden *hidden;  /* tombstone.h; NULL: nothing is */
     int64_t cutoff_ns;      /* what starts before it has expired */
     int64_t min_ns, max_ns; /* of the starts of all rows of the tenant; min > max: none */
@@ -54,6 +55,11 @@ void snapshot_done(struct snapshot *s); /* zeroed is fine */
 /* The place in `epochs` of an epoch, made resident first. It stays so until snapshot_done().
  * Negative when its dictionary cannot be read. */
 int snapshot_epoch(struct snapshot *s, uint64_t id, uint32_t *ret, struct error *err);
+
+/* Whether rows of the series that match can be in this epoch, and in this segment: told from the
+ * services that epochs are of, so that other services' files need not be looked into. */
+bool snapshot_wants_epoch(const struct snapshot *s, uint64_t id);
+bool snapshot_wants_segment(const struct snapshot *s, const struct segment *segment);
 
 /* Whether rows of this series in this segment can be hidden by a tombstone. */
 bool snapshot_has_holes(const struct snapshot *s, const struct series *series,

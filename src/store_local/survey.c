@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/bisect.h"
 #include "store_local/walk.h"
 
 #define SURVEY_MEMORY ((size_t)64 << 20)
@@ -49,6 +50,44 @@ static uint32_t levels_of(const struct part *p, uint32_t series)
     return levels & (1u << COVER_MINUTE | 1u << COVER_HOUR | 1u << COVER_DAY);
 }
 
+/* Whether a row of a block starts in the range: the ends of a block are starts of rows, so that
+ * only a block which goes beyond the range on both sides has to be read. 1, 0, or why it cannot be.
+ */
+static int block_has(struct walk *w, const struct part *p, const struct strip *s,
+                     const struct strip_block *b, struct error *err)
+{
+    for (size_t i = 0; i < w->n_ranges; i++) {
+        struct cover_range r = w->ranges[i];
+        if ((b->min_ns >= r.from_ns && b->min_ns < r.to_ns) ||
+            (b->max_ns >= r.from_ns && b->max_ns < r.to_ns))
+            return 1;
+    }
+    CLEANUP(row_block_done) struct row_block rows = {0};
+    int r = row_block_read(w->snap->local, p, s, b, 0, &rows, err);
+    for (size_t i = 0; r == 0 && i < w->n_ranges; i++) {
+        size_t at = BISECT(rows.n, k, rows.start_ns[k] < w->ranges[i].from_ns);
+        if (at < rows.n && rows.start_ns[at] < w->ranges[i].to_ns)
+            return 1;
+    }
+    return r;
+}
+
+/* Whether a strip has rows that may be seen in the range. */
+static int strip_has(struct walk *w, const struct part *p, const struct strip *s, uint32_t at,
+                     struct error *err)
+{
+    int r = 0;
+
+    w->n_ranges = snapshot_visible(w->snap, w->snap->series.data[at].series, w->segment,
+                                   (struct cover_range){w->from_ns, w->to_ns}, w->ranges);
+    for (uint32_t i = 0; i < s->n_blocks && r == 0 && w->n_ranges > 0; i++) {
+        const struct strip_block *b = &p->blocks[s->first_block + i];
+        if (b->max_ns >= w->ranges[0].from_ns && b->min_ns < w->ranges[w->n_ranges - 1].to_ns)
+            r = block_has(w, p, s, b, err);
+    }
+    return r;
+}
+
 /* Counts the blocks of a strip that reach into a piece. */
 static void count_blocks(struct survey *v, const struct part *p, uint32_t series, uint32_t at,
                          const struct cover_piece *piece)
@@ -70,7 +109,7 @@ static void survey_strip(struct walk *w, const struct part *p, const struct stri
 {
     struct survey *v = w->ctx;
     const struct series *series = w->snap->series.data[at].series;
-    bool may_roll_up = v->plan && !v->plan->raw_only && v->plan->n_attributes == 0;
+    bool may_roll_up = !v->plan->raw_only && v->plan->n_attributes == 0;
     struct cover_range all = {w->from_ns, w->to_ns};
     size_t n = snapshot_visible(w->snap, series, w->segment, all, w->ranges);
 
@@ -79,7 +118,7 @@ static void survey_strip(struct walk *w, const struct part *p, const struct stri
         struct cover_ask ask = {.levels = may_roll_up ? levels_of(p, series->id) : 0,
                                 .from_ns = w->ranges[i].from_ns,
                                 .to_ns = w->ranges[i].to_ns,
-                                .step_ns = v->plan ? v->plan->step_ns : 0,
+                                .step_ns = v->plan->step_ns,
                                 .min_ns = raw->min_ns,
                                 .max_ns = raw->max_ns};
         size_t n_pieces = cover(&ask, pieces);
@@ -92,14 +131,26 @@ static int survey_part(struct walk *w, const struct segment *segment, const stru
                        struct error *err)
 {
     struct survey *v = w->ctx;
+    int bad = 0;
 
     (void)segment;
-    (void)err;
     for (uint32_t i = 0; i < part->n_strips; i++) {
-        uint32_t at = walk_wanted(w, &part->strips[i]);
-        if (at != UINT32_MAX && (v->plan || !v->has.data[at]))
-            survey_strip(w, part, &part->strips[i], at);
+        const struct strip *s = &part->strips[i];
+        uint32_t at = walk_wanted(w, s);
+        if (at == UINT32_MAX || (!v->plan && v->has.data[at]))
+            continue;
+        if (v->plan) {
+            survey_strip(w, part, s, at);
+            continue;
+        }
+        int r = strip_has(w, part, s, at, err);
+        if (r > 0)
+            meet(v, at);
+        else if (r < 0)
+            bad = r;
     }
+    if (bad < 0)
+        return bad;
     return !v->plan && v->n_has == w->snap->series.len; /* all are there: enough */
 }
 

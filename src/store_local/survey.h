@@ -3,12 +3,12 @@
 #include "store/store.h"
 
 /*
- * What is known without reading rows or samples: store_ops.series and estimate of the embedded
+ * What is known without reading samples: store_ops.series and estimate of the embedded
  * store. A file that cannot be read does not stop them: everything else is found, and then the
  * result is -EBADMSG with what was wrong first.
  */
 
-/* A series is named when a block of its rows reaches into the range. */
+/* The series with rows in the range: from indexes, and the starts of few rows. */
 int local_series(struct store *s, struct bytes tenant, const struct selector *selector,
                  int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx,
                  struct error *err);

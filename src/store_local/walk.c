@@ -55,7 +55,8 @@ static int walk_segment(struct walk *w, struct error *err)
     for (uint32_t i = 0; r == 0 && i < f->n_parts; i++) {
         if (w->cancelled && atomic_load_explicit(w->cancelled, memory_order_relaxed))
             return error_set(err, -ECANCELED, "the query was cancelled");
-        if (f->parts[i].max_ns >= w->from_ns && f->parts[i].min_ns < w->to_ns)
+        if (f->parts[i].max_ns >= w->from_ns && f->parts[i].min_ns < w->to_ns &&
+            snapshot_wants_epoch(w->snap, f->parts[i].epoch))
             r = settle(w, walk_part(w, f, i, err), err);
     }
     return r;
@@ -74,8 +75,8 @@ int walk_parts(struct walk *w, struct error *err)
     w->ranges = ranges;
     for (size_t i = snap->version->segments.len; i > 0 && r == 0; i--) {
         w->segment = snap->version->segments.data[i - 1];
-        if (w->segment->tenant == snap->tenant && w->segment->kind == SEGMENT_PROFILES &&
-            w->segment->max_ns >= w->from_ns && w->segment->min_ns < w->to_ns)
+        if (w->segment->max_ns >= w->from_ns && w->segment->min_ns < w->to_ns &&
+            snapshot_wants_segment(snap, w->segment))
             r = settle(w, walk_segment(w, err), err);
     }
     w->ranges = NULL;

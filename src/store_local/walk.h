@@ -21,6 +21,7 @@ struct walk {
 
     struct segment *segment;    /* being visited */
     struct cover_range *ranges; /* room for snapshot_ranges_max() */
+    size_t n_ranges;            /* for whoever fills them in */
     bool is_incomplete;
     struct error trouble; /* the first */
 };
