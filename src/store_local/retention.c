@@ -67,6 +67,11 @@ int64_t retention_cutoff_ns(struct local *l, const struct tenant *t)
     return cutoff_of(l, t, SEGMENT_PROFILES);
 }
 
+int64_t retention_span_cutoff_ns(struct local *l, const struct tenant *t)
+{
+    return cutoff_of(l, t, SEGMENT_SPANS);
+}
+
 /* ---- Choosing */
 
 struct pass {

@@ -22,6 +22,8 @@ int64_t retention_now_ns(struct local *l);
 /* Rows of a tenant that start before this are not there any more, whether or not their files are.
  * With the lock held. */
 int64_t retention_cutoff_ns(struct local *l, const struct tenant *t);
+/* The same of spans; a tenant that is not there (NULL) has the defaults. */
+int64_t retention_span_cutoff_ns(struct local *l, const struct tenant *t);
 
 /* One pass. With upkeep_lock held and the lock not. 1 when something went, 0 when not. */
 int retention_run(struct local *l, struct error *err);

@@ -3,6 +3,7 @@
 
 #include "store_local/append.h"
 #include "store_local/link.h"
+#include "store_local/retention.h"
 #include "store_local/span_codec.h"
 #include "store_local/spans.h"
 
@@ -151,8 +152,7 @@ int local_append_spans(struct store *s, struct bytes tenant, const struct store_
     }
     budget_init(&payloads.budget, ENCODE_BYTES_MAX);
     pthread_mutex_lock(&l->lock);
-    const struct tenant *t = local_find_tenant(l, tenant);
-    int64_t oldest = now - spans_max_age_ns(l, t ? t->id : 0);
+    int64_t oldest = retention_span_cutoff_ns(l, local_find_tenant(l, tenant));
     pthread_mutex_unlock(&l->lock);
     int r = encode_all(spans, n, oldest, &payloads, err);
     if (r < 0 || payloads.ends.len == 0)

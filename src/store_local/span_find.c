@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "store_local/link.h"
+#include "store_local/retention.h"
 #include "store_local/span_merge.h"
 #include "store_local/spans.h"
 #include "store_local/version.h"
@@ -36,7 +37,7 @@ static bool searched_init(struct searched *s, struct local *l, const struct stor
     const struct tenant *t = local_find_tenant(l, find->tenant);
     if (t) {
         struct memtable *tables[] = {l->head, l->frozen};
-        int64_t oldest = clock_wall_ns(l->clock) - spans_max_age_ns(l, t->id);
+        int64_t oldest = retention_span_cutoff_ns(l, t);
         s->tenant = t->id;
         s->version = version_ref(l->version);
         for (size_t i = 0; i < 2; i++) {

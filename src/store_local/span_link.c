@@ -152,11 +152,3 @@ int spans_link(struct local *l, uint64_t seq, const struct record_spans *rec, st
     arena_done(&arena);
     return r == -ENOBUFS ? -ENOMEM : r;
 }
-
-int64_t spans_max_age_ns(struct local *l, uint32_t tenant)
-{
-    const struct tenant *t = local_tenant(l, tenant);
-
-    return t && t->policy.max_span_age_ns > 0 ? t->policy.max_span_age_ns
-                                              : l->options.max_span_age_ns;
-}

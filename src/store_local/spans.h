@@ -30,9 +30,6 @@ int local_spans(struct store *s, const struct store_span_find *find, store_span_
  * lock held. */
 int spans_link(struct local *l, uint64_t seq, const struct record_spans *rec, struct error *err);
 
-/* How long a tenant's spans are kept. With the lock held. */
-int64_t spans_max_age_ns(struct local *l, uint32_t tenant);
-
 /*
  * Writes the spans of a frozen memtable as segments of tier 0, one for each tenant and hour (of
  * spans older than SPANS_HOURS_MAX hours before the newest: each day). Each goes to add(ctx,

@@ -10,6 +10,7 @@
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
 #include "store_local/retention.h"
+#include "store_local/spans.h"
 
 static bool is_flush_due(struct local *l)
 {
@@ -50,7 +51,7 @@ static int compact(struct local *l, bool all, struct error *err)
     int64_t now = retention_now_ns(l);
     pthread_mutex_unlock(&l->lock);
     if (!compact_pick(l, now, all, &job))
-        return 0;
+        return spans_compact(l, now, all, err);
     int r = compact_run(l, &job, err);
     compact_job_done(&job);
     /* A damaged input is left out next time, so that there is more to do, not an error. */
@@ -125,7 +126,7 @@ int local_upkeep(struct store *s, enum store_upkeep what, struct error *err)
  * simulated clock has no background thread. */
 static bool wait_for_work(struct local *l, time_t seconds)
 {
-    int64_t now = clock_wall_ns(clock_real());
+    int64_t now = clock_monotonic_ns(clock_real()); /* as `wake` was told to wait by */
     struct timespec until = {.tv_sec = (time_t)(now / 1000000000) + seconds};
 
     pthread_mutex_lock(&l->lock);
