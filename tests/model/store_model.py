@@ -845,6 +845,8 @@ def recover(disk, rng, bugs=(), logs_deletes=True):
             memtable = replay(store, int(name[4:]), disk.names[name])
             if memtable:
                 store.frozen.append(memtable)
+    # Never a number that a log has seen: its epoch may be about to die.
+    store.epoch = max([store.epoch] + [e + 1 for e in store.dictionaries])
     if store.has("append-after-torn-tail") and store.frozen:
         store.memtable = store.frozen.pop()
     trusts = store.has("recovery-trusts-cache") or store.has("recovery-syncs-log")
