@@ -166,11 +166,13 @@ int measure_set_l(const char *work, uint32_t hours)
     atomic_store(&measure_clock.wall_ns, DATA_START_NS + (hours + 2) * HOUR_NS);
     measure_settle(l.store);
     printf("l_bytes_per_sample: %.3f bytes\n", (double)measure_disk_bytes(dir) / (double)l.samples);
+    double stored = measure_peak_rss_mb();
     measure_l_merges(&l, hours);
     store_source_free(l.source);
     store_close(l.store);
-    printf("peak_rss_mb: %.0f MB, %.0f of them before the store was opened\n",
-           measure_peak_rss_mb(), before);
+    printf(
+        "peak_rss_mb: %.0f MB, %.0f of them before the store was opened, %.0f before questions\n",
+        measure_peak_rss_mb(), before, stored);
     run_cold(dir, l.last_hour_ns);
     return 0;
 }
