@@ -181,6 +181,7 @@ static int read_chunks(const struct frame_source *source, uint64_t end, struct r
         count_bad(reading->report, frames.first_skipped, frames.skipped_bytes);
         reading->report->n_bad += frames.n_skipped - 1;
     }
+    reading->report->good_end = frames.good_end;
     if (r == 0 && frames.good_end < end)
         count_bad(reading->report, frames.good_end, end - frames.good_end);
     return r;

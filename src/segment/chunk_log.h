@@ -46,6 +46,7 @@ struct chunk_report {
     uint64_t n_bad;     /* damaged places, a chunk or more each */
     uint64_t first_bad; /* offset of the first */
     uint64_t bad_bytes; /* in them; what the file lacks included */
+    uint64_t good_end;  /* behind the last good chunk */
     bool is_header_bad; /* the first bytes of the file are damaged; its chunks need them not */
 };
 

@@ -174,10 +174,14 @@ static int read_frames(struct reader *r, struct frame_visitor visitor, struct fr
             if (e != 0)
                 return e;
         }
-        if (end - at - FRAME_HEAD_BYTES < f.payload.len)
-            break; /* cut: nothing can follow */
+        if (end - at - FRAME_HEAD_BYTES < f.payload.len) {
+            report->is_cut = at == report->good_end;
+            break; /* nothing can follow */
+        }
         at += FRAME_HEAD_BYTES + f.payload.len;
     }
+    if (end - report->good_end < FRAME_HEAD_BYTES)
+        report->is_cut = end > report->good_end;
     return tail_bytes(r, report->good_end, &report->torn_bytes, err);
 }
 

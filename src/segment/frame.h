@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -58,6 +59,7 @@ struct frame_report {
     uint64_t first_skipped; /* where the first begins */
     uint64_t good_end;      /* behind the last good frame */
     uint64_t torn_bytes;    /* from there to the end, without the zeros at the end */
+    bool is_cut;            /* they begin as a frame does, which the end cuts off */
 };
 
 struct frame_source {

@@ -111,9 +111,8 @@ static const char *take_copy(struct bytes from, uint16_t number, uint16_t *ret_v
     return NULL;
 }
 
-/* Adds the content of one manifest file; counts copies that are damaged. */
-static int read_one(struct fs *fs, const char *name, struct buf *to, unsigned *n_bad,
-                    struct error *err)
+int manifest_file_read_one(struct fs *fs, const char *name, struct buf *to, unsigned *n_bad,
+                           struct error *err)
 {
     CLEANUP(buf_done) struct buf file = {0};
     const char *wrong[2];
@@ -146,12 +145,12 @@ int manifest_file_read(struct fs *fs, struct buf *to, struct manifest_report *re
                        struct error *err)
 {
     *ret = (struct manifest_report){0};
-    int r = read_one(fs, MANIFEST_NAME, to, &ret->n_bad, &ret->trouble);
+    int r = manifest_file_read_one(fs, MANIFEST_NAME, to, &ret->n_bad, &ret->trouble);
     if (r == -ENOENT || r == -EBADMSG || r == -EFBIG) {
         struct error old = {{0}};
         int first = r;
         ret->is_old = true;
-        r = read_one(fs, MANIFEST_OLD_NAME, to, &ret->n_bad, &old);
+        r = manifest_file_read_one(fs, MANIFEST_OLD_NAME, to, &ret->n_bad, &old);
         if (r == -ENOENT) /* then what is wrong is the first thing */
             r = first == -EFBIG ? -EBADMSG : first;
         else if (r < 0)

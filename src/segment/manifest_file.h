@@ -34,6 +34,11 @@ struct manifest_report {
     struct error trouble; /* about MANIFEST, when n_bad > 0 or is_old */
 };
 
+/* Adds the content of one of the two files, by its name, and counts its damaged copies in *n_bad;
+ * the text says what is wrong also when one copy was good. Fails as manifest_file_read() does. */
+int manifest_file_read_one(struct fs *fs, const char *name, struct buf *to, unsigned *n_bad,
+                           struct error *err);
+
 /*
  * Adds the content to `to`. -ENOENT when there is neither file, -EBADMSG when no copy is whole,
  * -EPROTONOSUPPORT for a version that this program does not know (also when the old one is known).

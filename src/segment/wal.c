@@ -179,6 +179,8 @@ static int read_records(const struct frame_source *source, struct wal_visitor vi
     report->n_skipped = frames.n_skipped;
     report->skipped_bytes = frames.skipped_bytes;
     report->torn_bytes = frames.torn_bytes;
+    report->is_cut = frames.is_cut;
+    report->good_bytes = frames.good_end;
     return r;
 }
 
@@ -196,6 +198,7 @@ int wal_read(struct fs *fs, const char *dir, uint64_t id, struct wal_visitor vis
         return r;
     if (ret->bytes < FILE_HEAD_BYTES) {
         ret->torn_bytes = ret->bytes;
+        ret->is_cut = ret->bytes > 0;
         return 0;
     }
     struct frame_source source = {

@@ -86,6 +86,9 @@ struct wal_report {
     uint64_t n_skipped;     /* damaged places with good records behind, a record or more each */
     uint64_t skipped_bytes; /* in them */
     uint64_t torn_bytes;    /* of the tail; zeros at the end of the file do not count */
+    bool is_cut;            /* the tail is the beginning of a record: what a write leaves that was
+                               stopped; bytes that changed later do not look like that */
+    uint64_t good_bytes;    /* up to the end of the last good record */
     bool is_header_bad;     /* the first bytes of the file are damaged; its records need them not */
 };
 

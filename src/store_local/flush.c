@@ -148,8 +148,14 @@ static int write_tenant(struct flush *f, struct tenant_entry *e, struct error *e
         pthread_mutex_unlock(&l->lock);
         if (r < 0 || definitions.len == 0)
             return r;
+        CLEANUP(buf_done) struct buf named = {0};
+        if (e->series_file_len == 0) {
+            series_encode_tenant(bytes_of(e->name), &named);
+            buf_add_bytes(&named, buf_bytes(&definitions));
+        }
         r = chunk_log_append(&(struct chunk_log){l->fs, name.text, e->id}, e->series_file_len,
-                             buf_bytes(&definitions), &e->series_file_len, err);
+                             buf_bytes(named.len > 0 ? &named : &definitions), &e->series_file_len,
+                             err);
         if (r < 0)
             return error_prefix(err, r, "could not flush");
     }

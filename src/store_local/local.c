@@ -75,7 +75,7 @@ static void set_defaults(struct local_options *o)
     }
 }
 
-static struct local *local_new(const struct local_options *options)
+struct local *local_new(const struct local_options *options)
 {
     struct local *l = calloc(1, sizeof(*l));
     pthread_condattr_t attr;
@@ -101,7 +101,7 @@ static struct local *local_new(const struct local_options *options)
     return l;
 }
 
-static void local_free(struct local *l)
+void local_free(struct local *l)
 {
     if (!l)
         return;
@@ -132,9 +132,8 @@ static void local_free(struct local *l)
     fs_free(l->fs);
     free(l);
 }
-DEFINE_CLEANUP(struct local *, local_free)
 
-static int take_lock(struct local *l, struct error *err)
+int local_take_lock(struct local *l, struct error *err)
 {
     char pid[32];
 
@@ -181,7 +180,7 @@ static int open_store(struct local *l, struct error *err)
     if (!writes || l->options.must_exist)
         r = check_exists(l, err);
     if (r == 0 && writes)
-        r = take_lock(l, err);
+        r = local_take_lock(l, err);
     if (r == 0 && writes)
         r = make_dirs(l, err);
     if (r == 0)

@@ -1,7 +1,6 @@
 #include <stdio.h>
 
 #include "segment/block_cache.h"
-#include "segment/wal.h"
 #include "store_local/epoch.h"
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
@@ -57,6 +56,33 @@ static void add_tables(const struct local *l, struct store_stat *ret)
     }
 }
 
+/* Sizes of files as they are now: cheap, since there are few beside segments and dictionaries. */
+struct file_sizes {
+    struct local *l;
+    const char *dir;
+    uint64_t bytes;
+};
+
+static int add_size(void *arg, const char *name, bool is_dir)
+{
+    struct file_sizes *sizes = arg;
+    char path[300];
+    uint64_t bytes = 0;
+
+    snprintf(path, sizeof(path), "%s%s%.255s", sizes->dir, *sizes->dir ? "/" : "", name);
+    if (!is_dir && fs_path_size(sizes->l->fs, path, &bytes, NULL) == 0)
+        sizes->bytes += bytes;
+    return 0;
+}
+
+static uint64_t size_of_files(struct local *l, const char *dir)
+{
+    struct file_sizes sizes = {.l = l, .dir = dir};
+
+    (void)fs_list(l->fs, *dir ? dir : ".", add_size, &sizes, NULL);
+    return sizes.bytes;
+}
+
 void local_stat(struct store *s, struct store_stat *ret)
 {
     struct local *l = local_of(s);
@@ -71,7 +97,6 @@ void local_stat(struct store *s, struct store_stat *ret)
     add_memtable(l->frozen, ret);
     add_segments(l->version, ret);
     add_tables(l, ret);
-    ret->wal_bytes = l->wal ? wal_bytes(l->wal) : 0;
     ret->limit_bytes = l->version->disk_limit;
     ret->head_limit = l->options.memory_limit;
     ret->cache_bytes = block_cache_stats(l->cache).bytes;
@@ -86,5 +111,6 @@ void local_stat(struct store *s, struct store_stat *ret)
     if (ret->first_ns > ret->last_ns)
         ret->first_ns = ret->last_ns = 0;
     (void)fs_space(l->fs, &ret->free_bytes, &total, NULL);
-    ret->disk_bytes = ret->segment_bytes + ret->dict_bytes + ret->wal_bytes;
+    ret->wal_bytes = size_of_files(l, "wal");
+    ret->disk_bytes = ret->segment_bytes + ret->dict_bytes + ret->wal_bytes + size_of_files(l, "");
 }

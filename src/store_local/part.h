@@ -54,6 +54,9 @@ struct part_entry {
 /* An open segment. Lives as long as its struct segment: hold a version. */
 struct segment_file {
     struct block_file *file;
+    uint32_t tenant;
+    uint8_t tier;
+    int64_t window_start_ns, window_len_ns;
     struct part_entry *parts; /* by epoch, ascending */
     uint32_t n_parts;
     struct block_ref traces;  /* len 0: no row of it has a trace... */
@@ -68,6 +71,10 @@ struct segment_file {
 int segment_file_get(struct local *l, struct segment *s, struct segment_file **ret,
                      struct error *err);
 void segment_file_close(struct segment_file *f); /* NULL is fine; when the segment goes */
+
+/* What a version would say of the file seg/ID.seg, from the file alone; with no reference yet. Its
+ * tombstone_seq is not known, and 0. */
+int segment_describe(struct local *l, uint64_t id, struct segment **ret, struct error *err);
 
 /* 1: some row may have this trace, 0: none has, or an error. */
 int segment_has_trace(struct local *l, struct segment_file *f, const uint8_t trace_id[16],

@@ -116,8 +116,7 @@ static void take_parts(struct taker *t, struct segment_file *f)
     }
 }
 
-static int read_footer(struct segment_file *f, const struct segment *s, struct bytes footer,
-                       struct error *err)
+static int read_footer(struct segment_file *f, struct bytes footer, struct error *err)
 {
     struct taker t = {.in = footer};
     uint64_t format = take(&t, UINT64_MAX);
@@ -125,13 +124,10 @@ static int read_footer(struct segment_file *f, const struct segment *s, struct b
     if (!t.failed && format > PART_FORMAT)
         return error_set(err, -EPROTONOSUPPORT, "it has format %" PRIu64 ", known is up to %d",
                          format, PART_FORMAT);
-    uint64_t tenant = take(&t, UINT32_MAX);
-    take(&t, UINT8_MAX);
-    take_ns(&t);
-    take(&t, INT64_MAX);
-    if (!t.failed && tenant != s->tenant)
-        return error_set(err, -EBADMSG, "it belongs to tenant %" PRIu64 ", not %" PRIu32, tenant,
-                         s->tenant);
+    f->tenant = (uint32_t)take(&t, UINT32_MAX);
+    f->tier = (uint8_t)take(&t, UINT8_MAX);
+    f->window_start_ns = take_ns(&t);
+    f->window_len_ns = (int64_t)take(&t, INT64_MAX);
     f->n_parts = (uint32_t)take(&t, t.in.len / 8);
     f->parts = calloc((size_t)f->n_parts + 1, sizeof(*f->parts));
     if (!f->parts)
@@ -146,23 +142,55 @@ static int read_footer(struct segment_file *f, const struct segment *s, struct b
     return 0;
 }
 
-static int open_segment(struct local *l, const struct segment *s, struct segment_file **ret,
-                        struct error *err)
+static int open_segment(struct local *l, uint64_t id, struct segment_file **ret, struct error *err)
 {
     CLEANUP(segment_file_closep) struct segment_file *f = calloc(1, sizeof(*f));
     CLEANUP(block_unrefp) struct block *footer = NULL;
 
     if (!f)
         return error_set(err, -ENOMEM, "no memory");
-    int r = block_file_open(l->fs, "seg", s->id, SEGMENT_PROFILES, &f->file, err);
+    int r = block_file_open(l->fs, "seg", id, SEGMENT_PROFILES, &f->file, err);
     if (r < 0)
         return r;
     r = block_file_read(f->file, block_file_footer(f->file), NULL, &footer, err);
     if (r == 0)
-        r = read_footer(f, s, block_bytes(footer), err);
+        r = read_footer(f, block_bytes(footer), err);
     if (r < 0)
-        return error_prefix(err, r, "segment %" PRIu64, s->id);
+        return error_prefix(err, r, "segment %" PRIu64, id);
     *ret = TAKE_PTR(f);
+    return 0;
+}
+
+int segment_describe(struct local *l, uint64_t id, struct segment **ret, struct error *err)
+{
+    CLEANUP(segment_file_closep) struct segment_file *f = NULL;
+    CLEANUP(segment_freep) struct segment *s = calloc(1, sizeof(*s));
+
+    int r = open_segment(l, id, &f, err);
+    if (r < 0)
+        return r;
+    if (s)
+        s->epochs = calloc((size_t)f->n_parts + 1, sizeof(*s->epochs));
+    if (!s || !s->epochs)
+        return error_set(err, -ENOMEM, "segment %" PRIu64 ": no memory", id);
+    s->id = id;
+    s->kind = SEGMENT_PROFILES;
+    s->tenant = f->tenant;
+    s->tier = f->tier;
+    s->window_start_ns = f->window_start_ns;
+    s->window_len_ns = f->window_len_ns;
+    s->bytes = block_file_bytes(f->file);
+    s->min_ns = INT64_MAX;
+    s->max_ns = INT64_MIN;
+    for (uint32_t i = 0; i < f->n_parts; i++) {
+        const struct part_entry *e = &f->parts[i];
+        s->epochs[s->n_epochs++] = e->epoch;
+        s->n_rows += e->n_rows;
+        s->n_samples += e->n_samples;
+        s->min_ns = e->min_ns < s->min_ns ? e->min_ns : s->min_ns;
+        s->max_ns = e->max_ns > s->max_ns ? e->max_ns : s->max_ns;
+    }
+    *ret = TAKE_PTR(s);
     return 0;
 }
 
@@ -177,7 +205,13 @@ int segment_file_get(struct local *l, struct segment *s, struct segment_file **r
     }
     if (s->kind != SEGMENT_PROFILES)
         return error_set(err, -EINVAL, "segment %" PRIu64 " holds no profiles", s->id);
-    int r = open_segment(l, s, &f, err);
+    int r = open_segment(l, s->id, &f, err);
+    if (r == 0 && f->tenant != s->tenant) {
+        r = error_set(err, -EBADMSG,
+                      "segment %" PRIu64 ": it belongs to tenant %" PRIu32 ", not %" PRIu32, s->id,
+                      f->tenant, s->tenant);
+        segment_file_close(f);
+    }
     if (r < 0) {
         /* What the disk may give back later is not held against the file. */
         if (r == -EBADMSG || r == -ENOENT || r == -EPROTONOSUPPORT)

@@ -109,7 +109,10 @@ static int apply_series(void *arg, uint64_t offset, struct bytes payload, struct
 {
     struct series_reader *reader = arg;
 
+    struct bytes name;
+
     (void)offset;
+    (void)series_take_tenant(&payload, &name);
     while (payload.len > 0) {
         struct series *s = NULL;
         struct error why;

@@ -177,6 +177,25 @@ static void add_text(struct buf *out, struct bytes s)
     buf_add_bytes(out, s);
 }
 
+void series_encode_tenant(struct bytes name, struct buf *out)
+{
+    add_varint(out, 0);
+    add_varint(out, name.len);
+    buf_add_bytes(out, name);
+}
+
+bool series_take_tenant(struct bytes *in, struct bytes *ret_name)
+{
+    struct bytes rest = *in;
+    uint64_t id, len;
+
+    if (!take_varint(&rest, &id) || id != 0 || !take_varint(&rest, &len) ||
+        !take_bytes(&rest, len, ret_name))
+        return false;
+    *in = rest;
+    return true;
+}
+
 void series_encode(const struct series *s, struct buf *out)
 {
     add_varint(out, s->id);

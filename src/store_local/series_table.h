@@ -46,6 +46,12 @@ struct series *const *series_table_list(const struct series_table *t, uint32_t *
  * back to back). */
 void series_encode(const struct series *s, struct buf *out);
 
+/* The first chunk of series/TENANT.series begins with the tenant's name, for the day on which the
+ * manifest is gone: as a definition of the id 0. */
+void series_encode_tenant(struct bytes name, struct buf *out);
+/* Takes it off *in, if that is what comes next. */
+bool series_take_tenant(struct bytes *in, struct bytes *ret_name);
+
 /*
  * Takes one definition off *in and adds it, or finds it there already. -EBADMSG when it is
  * malformed or its id is another series', -ESTALE when a smaller id is missing, -ENOBUFS without
