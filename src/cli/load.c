@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "cli/fetch.h"
+#include "cli/selection.h"
 #include "formats/formats.h"
 #include "net/url.h"
 #include "profile/diff.h"
@@ -34,9 +35,26 @@ static int read_url(struct loaded *l, const struct options *o, const struct form
     return r;
 }
 
+/* A selection of the store, as one profile of the set. */
+static int read_selection(struct loaded *l, const struct options *o, const char *text,
+                          struct error *err)
+{
+    CLEANUP(selection_done) struct selection s = {0};
+    struct profile *p = NULL;
+
+    int r = l->store ? 0 : data_open(o, DATA_READ, &l->store, err);
+    if (r == 0)
+        r = selection_parse(o, l->store, text, &s, err);
+    if (r == 0)
+        r = query_merge_into(&s.query, l->set, &p, err);
+    return r;
+}
+
 static int read_one(struct loaded *l, const struct options *o, const struct format *forced,
                     const char *source, const struct format **ret_format, struct error *err)
 {
+    if (o->is_query)
+        return read_selection(l, o, source, err);
     if (url_is_http(source))
         return read_url(l, o, forced, source, ret_format, err);
     CLEANUP(input_closep) struct input *in = NULL;
@@ -106,7 +124,7 @@ int load_set(struct loaded *l, const struct options *o, const char *const *sourc
     budget_init(&l->budget, o->max_memory);
     l->set = profile_set_new(&l->budget);
     int r = find_format(o->input_format, &forced, err);
-    if (r == 0 && n > 0 && is_program(sources[0])) {
+    if (r == 0 && n > 0 && !o->is_query && is_program(sources[0])) {
         if (n == 1)
             return error_set(err, -EINVAL,
                              "\"%s\" is a program; the profile to look at comes behind it",
@@ -234,5 +252,6 @@ void load_done(struct loaded *l)
     profile_free(l->profile);
     profile_free(l->base);
     profile_set_free(l->set);
+    store_close(l->store);
     *l = (struct loaded){0};
 }

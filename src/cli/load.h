@@ -7,7 +7,8 @@
 
 /*
  * Sources become one profile: files, "-" and http(s) URLs are read into one set, symbolized where
- * names are missing and the binary is at hand, merged, and the bases subtracted.
+ * names are missing and the binary is at hand, merged, and the bases subtracted. With --data the
+ * sources are selections of a store (cli/selection.h).
  */
 struct loaded {
     bool always_merge; /* set before loading: join equal rows even of a single profile */
@@ -16,6 +17,7 @@ struct loaded {
     struct profile_set *set;     /* everything as it was read */
     const struct format *format; /* of the first source */
     const char *program;         /* given before the sources, or NULL */
+    struct store *store;         /* with --data: what selections are asked of */
     const char *stranger;        /* a source that counts nothing that those before it do, or NULL */
     struct profile *profile;     /* the sources merged; after load_profile() minus the base */
     struct profile *base;        /* the bases merged, or NULL */

@@ -15,6 +15,8 @@
 #include "cli/color.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/query_verbs.h"
+#include "cli/store_files.h"
 #include "cli/terminal.h"
 #include "formats/format.h"
 
@@ -69,6 +71,13 @@ static const struct command commands[] = {
      "come first. Debug info is looked for in the binary, by build id and by its debug link;\n"
      "-symbolize=demangle=none keeps the linker's names.",
      FILE_OPTIONS | OPTIONS_JSON, cmd_symbolize, 0},
+    {"query", "VERB SELECTION...", "the same questions, asked of a data directory, and more", NULL,
+     TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE,
+     cmd_query, 0},
+    {"store", "VERB", "look after a data directory: stat, verify, compact, import, backup...", NULL,
+     OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
+         OPTIONS_RANGE | OPTIONS_IMPORT,
+     cmd_store, 0},
 };
 
 /* `vesta FILE` without a verb. */
@@ -256,12 +265,30 @@ static int help_formats(void)
     return VESTA_EXIT_OK;
 }
 
+static void help_query(void)
+{
+    puts(
+        "\nA selection is a sample type and labels, with a range of its own or that of --from and\n"
+        "--until:\n\n"
+        "  vesta query top 'cpu{service.name=\"checkout\", env=~\"prod|stage\"}' --from now-1h\n"
+        "  vesta query diff 'cpu{service.name=\"a\"}@now-2d..now-1d' 'cpu{service.name=\"a\"}'\n\n"
+        "verbs: top, tree, peek, list, traces, tags, flame, diff, convert, merge... as for files,\n"
+        "and:");
+    query_verbs_help(stdout);
+}
+
 static int help_command(const struct command *c)
 {
     printf("vesta %s: %s\n\nusage: vesta %s [options] %s\n", c->name, c->summary, c->name,
            c->arguments);
     if (c->details)
         printf("\n%s\n", c->details);
+    if (c->run == cmd_query)
+        help_query();
+    if (c->run == cmd_store) {
+        puts("\nverbs:");
+        store_verbs_help(stdout);
+    }
     puts("\noptions:");
     options_help(stdout, c->groups);
     return VESTA_EXIT_OK;

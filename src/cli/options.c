@@ -156,13 +156,40 @@ static const struct option table[] = {
      "give up on a URL that is silent for N seconds (60 + what was asked for)", 0},
     {"max-memory", OPTION_SIZE, AT(max_memory), OPTIONS_INPUT, "SIZE",
      "stop rather than use more than this: 512MiB, 4GiB (default 1GiB)", 0},
+    {"data", OPTION_STRING, AT(data), OPTIONS_DATA, "DIR",
+     "the data directory (default: VESTA_DATA of the environment)", 0},
+    {"tenant", OPTION_STRING, AT(tenant), OPTIONS_DATA, "NAME", "whose data (default)", 0},
+    {"store-memory", OPTION_SIZE, AT(store_memory), OPTIONS_DATA, "SIZE",
+     "what the store may keep in memory (default 256MiB)", 0},
+    {"quiet", OPTION_BOOL, AT(quiet), OPTIONS_DATA, NULL, "say nothing about recovery or progress",
+     0},
+    {"from", OPTION_STRING, AT(from), OPTIONS_RANGE, "TIME",
+     "start of the range: now-1h (default), 2026-03-01T12:00:00Z, seconds since 1970", 0},
+    {"until", OPTION_STRING, AT(until), OPTIONS_RANGE, "TIME",
+     "end of the range, not included (default now)", 0},
+    {"step", OPTION_STRING, AT(step), OPTIONS_RANGE, "DURATION",
+     "length of a step over time: 10s, 5m (default: about 120 steps)", 0},
+    {"by", OPTION_STRING, AT(by), OPTIONS_RANGE, "LABELS",
+     "group a timeline by these labels, comma-separated", 0},
+    {"instant", OPTION_STRING, AT(instant), OPTIONS_RANGE, "HOW",
+     "what moments (live heap, goroutines) mean together: average (default), last, peak, sum", 0},
+    {"limit", OPTION_INT, AT(limit), OPTIONS_RANGE, "N", "at most N profiles, rows or lines", 0},
+    {"id", OPTION_STRING, AT(profile_id), OPTIONS_RANGE, "HEX", "the profile with this id", 0},
+    {"trace", OPTION_STRING, AT(trace_id), OPTIONS_RANGE, "HEX", "profiles taken in this trace", 0},
+    {"span", OPTION_STRING, AT(span_id), OPTIONS_RANGE, "HEX", "profiles taken in this span", 0},
+    {"under", OPTION_LIST, AT(under), OPTIONS_RANGE, "FRAME",
+     "show a tree below this frame; repeated from the outermost frame inwards", 0},
+    {"label", OPTION_LIST, AT(labels), OPTIONS_IMPORT, "NAME=VALUE",
+     "a label of what is imported, over what the file says (may be repeated)", 0},
+    {"moment", OPTION_BOOL, AT(is_instant_profile), OPTIONS_IMPORT, NULL,
+     "values were found at a moment (live heap), not counted over a window", 0},
     {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, "show this help (also -h)", 0},
     {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
 };
 
 void options_init(struct options *o)
 {
-    *o = (struct options){.max_memory = BUDGET_DEFAULT_BYTES};
+    *o = (struct options){.max_memory = BUDGET_DEFAULT_BYTES, .data = getenv("VESTA_DATA")};
     report_options_init(&o->report);
 }
 

@@ -41,6 +41,20 @@ struct options {
     enum color_mode color;
     bool help;
 
+    /* Of the store. */
+    const char *data; /* the data directory */
+    const char *tenant;
+    const char *from, *until; /* the range */
+    const char *step, *by, *instant;
+    const char *profile_id, *trace_id, *span_id; /* in hex */
+    struct option_list under;                    /* names from the outermost frame inwards */
+    struct option_list labels;                   /* NAME=VALUE of what is imported */
+    int limit;
+    size_t store_memory;
+    bool quiet;
+    bool is_query;           /* sources are selections */
+    bool is_instant_profile; /* what is imported was found at a moment */
+
     /* What is not an option: sources, a regex, a count. Borrowed from argv. */
     const char **args;
     size_t n_args;
@@ -62,6 +76,9 @@ enum option_group {
     OPTIONS_JSON = 256,
     OPTIONS_CSV = 512,
     OPTIONS_BASE = 1024, /* what to subtract */
+    OPTIONS_DATA = 2048, /* the data directory */
+    OPTIONS_RANGE = 4096,
+    OPTIONS_IMPORT = 8192,
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */

@@ -54,6 +54,26 @@ static int ask(const struct query *q, struct store_answer *answer, struct profil
     return 0;
 }
 
+static int nothing_found(const struct query *q, struct error *err)
+{
+    return error_set(err, -ENODATA, "nothing is stored for \"%.*s\" in this range",
+                     (int)q->selector->text.len, (const char *)q->selector->text.data);
+}
+
+int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
+                     struct error *err)
+{
+    CLEANUP(store_answer_freep) struct store_answer *answer = store_answer_over(set);
+    struct profile *p = NULL;
+    int r = ask(q, answer, &p, err);
+    if (r == 0 && answer->is_incomplete)
+        profile_set_note(set, "incomplete: %s", answer->trouble.text);
+    if (r < 0 || !p)
+        return r < 0 ? r : nothing_found(q, err);
+    *ret = p;
+    return 0;
+}
+
 int query_merge(const struct query *q, struct merged *ret, struct error *err)
 {
     *ret = (struct merged){
@@ -62,8 +82,7 @@ int query_merge(const struct query *q, struct merged *ret, struct error *err)
     if (r < 0)
         return r;
     if (!ret->profile)
-        return error_set(err, -ENODATA, "nothing was stored for \"%.*s\" in this range",
-                         (int)q->selector->text.len, (const char *)q->selector->text.data);
+        return nothing_found(q, err);
     return filter(q, ret->profile, &ret->warnings, err);
 }
 

@@ -41,6 +41,10 @@ struct merged {
 int query_merge(const struct query *q, struct merged *ret, struct error *err);
 void merged_done(struct merged *m);
 
+/* The same into a set that the caller has; the set owns the profile. Filters are not applied. */
+int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
+                     struct error *err);
+
 /* Two selections over one dictionary, so that they can be subtracted and compared. Either side may
  * be empty, but not both. */
 struct merged_pair {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "cli/options.h"
+#include "query/query.h"
+
+/*
+ * What the command line asks of a data directory (--data). Where other commands take files, `query`
+ * takes selections:
+ *
+ *     cpu{service.name="checkout"}                     in --from .. --to
+ *     cpu{service.name="checkout"}@now-2h..now-1h      in a range of its own
+ */
+struct selection {
+    struct selector *selector;
+    struct query query;
+};
+
+/* -EINVAL with what is wrong. selection_done() is due either way. */
+int selection_parse(const struct options *o, struct store *store, const char *text,
+                    struct selection *ret, struct error *err);
+void selection_done(struct selection *s);
+
+enum data_access {
+    DATA_READ,   /* also while a server writes there */
+    DATA_WRITE,  /* the only one; must be there */
+    DATA_CREATE, /* made when it is not there */
+};
+
+/* Opens --data. What the store has to say goes to standard error unless --quiet. */
+int data_open(const struct options *o, enum data_access access, struct store **ret,
+              struct error *err);
