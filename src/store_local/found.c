@@ -280,14 +280,14 @@ static int find_all(struct find *f, struct error *err)
     return r;
 }
 
-int local_profiles(struct store *s, const struct store_find *what, store_found_fn sink, void *ctx,
+int local_profiles(struct store *s, const struct store_find *find, store_found_fn sink, void *ctx,
                    struct error *err)
 {
     struct snapshot snap = {0};
-    struct find f = {.what = what, .sink = sink, .ctx = ctx, .snap = &snap};
+    struct find f = {.what = find, .sink = sink, .ctx = ctx, .snap = &snap};
 
     budget_init(&f.budget, FIND_MEMORY);
-    int r = snapshot_take(local_of(s), what->tenant, what->selector, &f.budget, &snap, err);
+    int r = snapshot_take(local_of(s), find->tenant, find->selector, &f.budget, &snap, err);
     if (r < 0)
         return r;
     rebuild_init(&f.rebuild, REBUILD_MEMORY);

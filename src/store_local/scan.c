@@ -554,7 +554,7 @@ static int make_shares(struct scan *s, struct error *err)
     for (size_t i = 0; i < a->picks.len; i++)
         n_samples += a->picks.data[i].n_samples;
     size_t n = count_threads(a, n_samples);
-    s->shares = calloc(n, sizeof(*s->shares));
+    s->shares = calloc(n + 1, sizeof(*s->shares));
     if (!s->shares)
         abort();
     s->n_shares = n;

@@ -193,6 +193,7 @@ static int name_series(const struct survey *v, const struct snapshot *snap, stor
     return r;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the seam says what it takes */
 int local_series(struct store *s, struct bytes tenant, const struct selector *selector,
                  int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx, struct error *err)
 {

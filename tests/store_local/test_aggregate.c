@@ -211,7 +211,7 @@ static int stack_number(const struct world *w, const struct dict *d, uint32_t no
     for (; node && n < 64; node = d->node_parent.data[node]) {
         struct location l = d->locations.data[d->node_location.data[node]];
         uint32_t f = l.n_lines ? d->lines.data[l.first_line].function : 0;
-        names[n++] = atoi(dict_cstr(d, d->functions.data[f].name) + 1);
+        names[n++] = world_number(dict_cstr(d, d->functions.data[f].name));
     }
     for (int s = 0; s < WORLD_STACKS; s++) {
         bool same = w->depth[s] == n;
@@ -270,7 +270,7 @@ static void check_functions(struct test *t, const struct world *w, const struct 
     for (size_t i = 0; i < p->n_samples; i++) {
         struct location l = p->dict->locations.data[p->dict->node_location.data[p->node[i]]];
         uint32_t f = p->dict->lines.data[l.first_line].function;
-        int name = atoi(dict_cstr(p->dict, p->dict->functions.data[f].name) + 1);
+        int name = world_number(dict_cstr(p->dict, p->dict->functions.data[f].name));
         flat[name] -= p->values[0][i];
         cum[name] -= p->values[1][i];
     }
@@ -359,8 +359,9 @@ static void tell(const struct ask *q)
         q->trace, q->plan.raw_only, q->plan.threads);
 }
 
-static void check_ask(struct test *t, struct world *w, struct ask *q)
+static void check_ask(struct test *t, struct world *w, struct ask asked)
 {
+    struct ask *q = &asked;
     struct store_answer *a = store_answer_new((size_t)64 << 20);
     struct selector *selector = NULL;
     struct matcher matchers[2];
@@ -457,8 +458,7 @@ static struct ask random_ask(struct world *w)
 static void check_random(struct test *t, struct world *w, int n)
 {
     for (int i = 0; i < n && t->failures < 5; i++) {
-        struct ask q = random_ask(w);
-        check_ask(t, w, &q);
+        check_ask(t, w, random_ask(w));
     }
 }
 
@@ -800,7 +800,7 @@ static void *write_on(void *arg)
 
     for (int i = 0; i < RACE_PROFILES; i++) {
         struct world_profile p = {.series = i % 4 == 3 ? 0 : i % 4,
-                                  .start_ns = WORLD_START + i * 20 * SECOND,
+                                  .start_ns = WORLD_START + (int64_t)i * 20 * SECOND,
                                   .duration_ns = SECOND,
                                   .n_samples = 1,
                                   .samples = {{.stack = i % WORLD_STACKS, .values = {1, 1}}}};

@@ -45,7 +45,7 @@ static bool same_frames(const struct world *w, const struct dict *d, uint32_t no
             return false;
         struct location l = d->locations.data[d->node_location.data[node]];
         uint32_t f = d->lines.data[l.first_line].function;
-        if (atoi(dict_cstr(d, d->functions.data[f].name) + 1) != w->stacks[stack][i])
+        if (world_number(dict_cstr(d, d->functions.data[f].name)) != w->stacks[stack][i])
             return false;
     }
     return node == 0;
@@ -54,7 +54,7 @@ static bool same_frames(const struct world *w, const struct dict *d, uint32_t no
 static int text_number(const struct dict *d, uint32_t attrs, const char *key)
 {
     uint32_t a = dict_attrs_get(d, attrs, dict_find_string(d, bytes_of(key)));
-    return a ? atoi(dict_cstr(d, d->attributes.data[a].text) + 1) : 0;
+    return a ? world_number(dict_cstr(d, d->attributes.data[a].text)) : 0;
 }
 
 /* Samples with a link or time come back singly; the others are added up by stack and attributes. */

@@ -274,8 +274,8 @@ static void takes_rows_without_samples(struct test *t)
     world_done(&w);
 }
 
-/* Bytes all over the file, and many of the last ones, changed in turn: what is then read is right or
- * refused, and never is more lost than strips that need the byte. */
+/* Bytes all over the file, and many of the last ones, changed in turn: what is then read is right
+ * or refused, and never is more lost than strips that need the byte. */
 static void finds_any_changed_byte(struct test *t)
 {
     struct world w;

@@ -153,6 +153,12 @@ static inline void world_free(struct world *w)
     free(w);
 }
 
+/* The number in names like "f12". */
+static inline int world_number(const char *name)
+{
+    return (int)strtol(name + 1, NULL, 10);
+}
+
 /* ---- Appending */
 
 static inline uint32_t world_stack_node(struct world *w, int stack)
