@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
+#include "base/hash.h"
 #include "segment/run.h"
 #include "segment/varint.h"
 #include "store_local/cover.h"
@@ -26,45 +28,74 @@ bool rollup_keeps(struct bytes attribute)
     return false;
 }
 
-static bool is_kept(const struct dict *d, uint32_t attribute)
+/* An attribute set by the hash of its ids. */
+struct known_set {
+    uint64_t hash;
+    uint32_t set;
+};
+
+static int by_hash(const void *a, const void *b)
 {
-    return attribute < d->attributes.len &&
-           rollup_keeps(dict_text(d, d->attributes.data[attribute].key));
+    const struct known_set *x = a, *y = b;
+
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return x->set < y->set ? -1 : x->set > y->set;
 }
 
-/* Whether set b is exactly what is kept of set a; both have their ids ascending. */
-static bool is_projection(const struct dict *d, uint32_t a, uint32_t b)
+/* The set of exactly these ids, or UINT32_MAX. */
+static uint32_t find_set(const struct dict *d, const struct known_set *known, const uint32_t *ids,
+                         uint32_t n)
 {
-    const struct attrs *from = &d->attr_sets.data[a], *to = &d->attr_sets.data[b];
-    const uint32_t *ids = d->attr_ids.data;
-    uint32_t n = 0;
+    uint64_t hash = hash_bytes(ids, n * sizeof(*ids));
 
-    for (uint32_t i = 0; i < from->n; i++) {
-        uint32_t id = ids[from->first + i];
-        if (!is_kept(d, id))
-            continue;
-        if (n >= to->n || ids[to->first + n] != id)
-            return false;
-        n++;
+    for (size_t i = BISECT(d->attr_sets.len, k, known[k].hash < hash);
+         i < d->attr_sets.len && known[i].hash == hash; i++) {
+        const struct attrs *set = &d->attr_sets.data[known[i].set];
+        if (set->n == n &&
+            (n == 0 || memcmp(d->attr_ids.data + set->first, ids, n * sizeof(*ids)) == 0))
+            return known[i].set;
     }
-    return n == to->n;
+    return UINT32_MAX;
+}
+
+static void project(const struct dict *d, const struct known_set *known, const bool *kept,
+                    uint32_t *ids, uint32_t *map)
+{
+    for (uint32_t a = 0; a < d->attr_sets.len; a++) {
+        const struct attrs *set = &d->attr_sets.data[a];
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < set->n; i++) {
+            uint32_t id = d->attr_ids.data[set->first + i];
+            if (kept[id])
+                ids[n++] = id;
+        }
+        uint32_t to = n == 0 ? 0 : find_set(d, known, ids, n);
+        map[a] = to == UINT32_MAX ? a : to;
+    }
 }
 
 uint32_t *rollup_projection(const struct dict *d)
 {
     size_t n = d->attr_sets.len;
     uint32_t *map = calloc(n + 1, sizeof(*map));
+    CLEANUP(freep) struct known_set *known = calloc(n + 1, sizeof(*known));
+    CLEANUP(freep) bool *kept = calloc(d->attributes.len + 1, sizeof(*kept));
+    CLEANUP(freep) uint32_t *ids = calloc(d->attr_ids.len + 1, sizeof(*ids));
 
-    for (uint32_t a = 0; map && a < n; a++) {
-        map[a] = a;
-        /* Sets are few (capped per epoch), and those with nothing kept, most of them, end at 0. */
-        for (uint32_t b = 0; b < n; b++) {
-            if (d->attr_sets.data[b].n <= d->attr_sets.data[a].n && is_projection(d, a, b)) {
-                map[a] = b;
-                break;
-            }
-        }
+    if (!map || !known || !kept || !ids) {
+        free(map);
+        return NULL;
     }
+    for (uint32_t i = 0; i < d->attributes.len; i++)
+        kept[i] = rollup_keeps(dict_text(d, d->attributes.data[i].key));
+    for (uint32_t a = 0; a < n; a++) {
+        const struct attrs *set = &d->attr_sets.data[a];
+        known[a] = (struct known_set){
+            hash_bytes(set->n ? d->attr_ids.data + set->first : NULL, set->n * sizeof(*ids)), a};
+    }
+    qsort(known, n, sizeof(*known), by_hash);
+    project(d, known, kept, ids, map);
     return map;
 }
 
@@ -97,7 +128,7 @@ struct rollup {
     struct bucket buckets[LEVEL_DAY + 1]; /* by level; 0 is not used */
     struct level_rows levels[LEVEL_COUNT];
     struct fold fold;
-    struct sums functions; /* 2 * n_types columns */
+    struct sums functions, day_functions; /* 2 * n_types columns */
     uint8_t to[RUN_COLS_MAX];
     enum level finest, coarsest;
     uint64_t n_raw_samples; /* so far */
@@ -120,6 +151,7 @@ static void rollup_done(struct rollup *r)
     }
     if (r->has_functions) {
         sums_done(&r->functions);
+        sums_done(&r->day_functions);
         fold_done(&r->fold);
     }
     free(r);
@@ -259,16 +291,23 @@ static void fold_taken(struct rollup *r, const struct sums_taken *taken)
     }
 }
 
+/* Makes a row of what functions have; hours go on into their day: what is flat or cumulative in a
+ * stack is so in any sum of stacks. */
 static void put_functions(struct rollup *r, enum level level, const struct bucket *b)
 {
+    bool is_day = level == LEVEL_FUNCTIONS_DAY;
     struct sums_taken taken;
 
-    if (!sums_take(&r->functions, &taken)) {
+    if (!sums_take(is_day ? &r->day_functions : &r->functions, &taken)) {
         r->is_too_large = true;
         return;
     }
     if (!r->levels[level].is_given_up && put_run(r, &r->levels[level], 0, &taken))
         put_row(r, level, b, taken.n);
+    for (unsigned c = 0; !is_day && r->ask->has_days && c < taken.n_cols; c++) {
+        for (size_t i = 0; i < taken.n; i++)
+            sums_add(&r->day_functions, taken.keys[i], c, taken.values[c * taken.n + i]);
+    }
     sums_taken_done(&r->budget, &taken);
 }
 
@@ -320,7 +359,7 @@ static void bucket_close(struct rollup *r, enum level level)
             n_samples += taken.n;
         if (up)
             hand_up(r, up, b->sets[i], &taken);
-        if (functions != LEVEL_COUNT)
+        if (functions == LEVEL_FUNCTIONS_HOUR)
             fold_taken(r, &taken);
         sums_taken_done(&r->budget, &taken);
     }
@@ -430,7 +469,7 @@ static int write_levels(struct rollup *r, struct part_writer *w, struct error *e
 
     for (enum level level = LEVEL_MINUTE; level < LEVEL_COUNT && e == 0; level++) {
         const struct level_rows *rows = &r->levels[level];
-        if (level_is_functions(level))
+        if (level == LEVEL_FUNCTIONS_HOUR)
             below = r->ask->raw_samples;
         if (rows->is_given_up || rows->rows.len == 0 || rows->n_samples > below / ROLLUP_PAYS)
             continue;
@@ -438,6 +477,39 @@ static int write_levels(struct rollup *r, struct part_writer *w, struct error *e
         below = rows->n_samples;
     }
     return e;
+}
+
+static void init_functions(struct rollup *r)
+{
+    size_t n = r->ask->dict->strings.len;
+    unsigned n_cols = 2 * r->ask->n_types;
+
+    r->has_functions = fold_init(&r->fold, &r->budget, r->ask->dict) &&
+                       sums_init(&r->functions, &r->budget, n, n_cols) &&
+                       sums_init(&r->day_functions, &r->budget, n, n_cols);
+    r->functions.is_marked = r->day_functions.is_marked = true;
+    if (r->has_functions)
+        return;
+    sums_done(&r->functions);
+    sums_done(&r->day_functions);
+    fold_done(&r->fold);
+}
+
+/* A bucket has at least as many samples as the mean of its rows: with few rows in each, on the
+ * whole, minutes cannot pay. */
+static bool minutes_may_pay(const struct rollup_ask *ask)
+{
+    int64_t min = INT64_MAX, max = INT64_MIN;
+    uint64_t n_rows = 0;
+
+    for (size_t i = 0; i < ask->n_streams; i++) {
+        const struct strip *s = ask->streams[i].strip;
+        min = s->min_ns < min ? s->min_ns : min;
+        max = s->max_ns > max ? s->max_ns : max;
+        n_rows += s->n_rows;
+    }
+    uint64_t n_minutes = n_rows ? ((uint64_t)max - (uint64_t)min) / MINUTE_NS + 1 : 0;
+    return ask->n_streams <= ROLLUP_STREAMS_MAX && n_rows / ROLLUP_PAYS >= n_minutes;
 }
 
 static int rollup_new(const struct rollup_ask *ask, struct rollup **ret, struct error *err)
@@ -448,7 +520,7 @@ static int rollup_new(const struct rollup_ask *ask, struct rollup **ret, struct 
         return error_set(err, -ENOMEM, "could not roll up: no memory");
     r->ask = ask;
     budget_init(&r->budget, ROLLUP_BYTES_MAX);
-    r->finest = ask->n_streams > ROLLUP_STREAMS_MAX ? LEVEL_HOUR : LEVEL_MINUTE;
+    r->finest = minutes_may_pay(ask) ? LEVEL_MINUTE : LEVEL_HOUR;
     r->coarsest = ask->has_days ? LEVEL_DAY : LEVEL_HOUR;
     for (unsigned i = 0; i < ask->n_types; i++)
         r->to[i] = (uint8_t)i;
@@ -457,14 +529,8 @@ static int rollup_new(const struct rollup_ask *ask, struct rollup **ret, struct 
         if (!r->buckets[i].totals)
             return error_set(err, -ENOMEM, "could not roll up: no memory");
     }
-    if (ask->has_functions && 2 * ask->n_types <= RUN_COLS_MAX) {
-        r->has_functions =
-            fold_init(&r->fold, &r->budget, ask->dict) &&
-            sums_init(&r->functions, &r->budget, ask->dict->strings.len, 2 * ask->n_types);
-        r->functions.is_marked = true;
-        if (!r->has_functions)
-            fold_done(&r->fold);
-    }
+    if (ask->has_functions && 2 * ask->n_types <= RUN_COLS_MAX)
+        init_functions(r);
     *ret = TAKE_PTR(r);
     return 0;
 }

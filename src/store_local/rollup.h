@@ -14,8 +14,9 @@
  * of what is left is not known to the epoch, the full set stays, which is as right and only larger.
  *
  * A level is written only where it pays: at most 1/ROLLUP_PAYS of the samples of the level below it
- * (functions: of the raw rows). A strip whose sums would take more memory than ROLLUP_BYTES_MAX, or
- * that has more than ROLLUP_SETS_MAX attribute sets, gets none: readers then use raw rows.
+ * (functions per hour: of the raw rows). A strip whose sums would take more memory than
+ * ROLLUP_BYTES_MAX, or that has more than ROLLUP_SETS_MAX attribute sets, gets none: readers then
+ * use raw rows.
  */
 #define ROLLUP_PAYS      4
 #define ROLLUP_SETS_MAX  64

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "store_local/epoch.h"
+#include "store_local/rollup.h"
 
 enum kind {
     KIND_STRING,
@@ -232,6 +233,21 @@ static uint32_t map_to_known_attrs(struct source_map *m, struct attrs set)
     return dict_attrs(m->to, &other, 1);
 }
 
+/* Rollups keep some attributes only: the set of those gets an id too, for when they are made. */
+static void add_kept_attrs(struct source_map *m, uint32_t set)
+{
+    struct attrs all = m->to->attr_sets.data[set];
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        uint32_t id = m->to->attr_ids.data[all.first + i];
+        if (rollup_keeps(dict_text(m->to, m->to->attributes.data[id].key)))
+            m->ids.data[n++] = id;
+    }
+    if (n > 0 && n < all.n)
+        (void)dict_attrs(m->to, m->ids.data, n);
+}
+
 static uint32_t map_attrs(struct source_map *m, uint32_t id)
 {
     uint32_t to = id ? find(m, KIND_ATTRS, id) : 0;
@@ -247,7 +263,11 @@ static uint32_t map_attrs(struct source_map *m, uint32_t id)
         return remember(m, KIND_ATTRS, id, map_to_known_attrs(m, set));
     for (uint32_t i = 0; i < set.n; i++)
         m->ids.data[i] = map_attribute(m, m->from->attr_ids.data[set.first + i]);
-    return m->failed ? 0 : remember(m, KIND_ATTRS, id, dict_attrs(m->to, m->ids.data, set.n));
+    if (m->failed)
+        return 0;
+    to = dict_attrs(m->to, m->ids.data, set.n);
+    add_kept_attrs(m, to);
+    return remember(m, KIND_ATTRS, id, to);
 }
 
 static uint32_t map_mapping(struct source_map *m, uint32_t id)

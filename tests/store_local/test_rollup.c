@@ -262,10 +262,16 @@ static void keeps_the_attributes_that_are_asked_by(struct test *t)
     fixture_done(&f);
 }
 
-/* Two rows a minute: minutes do not pay, which shows early; hours go on where they left off. */
+/* Six rows a minute, with most stacks in each minute: minutes do not pay, which shows early, and
+ * hours go on where they left off. Two rows a minute: nobody tries. */
 static void leaves_out_levels_that_do_not_pay(struct test *t)
 {
     struct fixture f;
+    fixture_init(t, &f, &(struct shape){1, 900, 10 * (MINUTE_NS / 60), 1}, NULL);
+    CHECK(t, part_strip(&f.rolled_part, 99, LEVEL_MINUTE) == NULL);
+    CHECK(t, check_level(t, &f, LEVEL_HOUR) >= 3);
+    fixture_done(&f);
+
     fixture_init(t, &f, &(struct shape){1, 900, MINUTE_NS / 2, 1}, NULL);
 
     CHECK(t, part_strip(&f.rolled_part, 99, LEVEL_MINUTE) == NULL);
