@@ -105,7 +105,8 @@ static int write_group(struct wal *w, struct error *err)
         return 0;
     int r = fs_pwrite(w->file, w->group.data, w->group.len, w->durable, err);
     if (r < 0) {
-        w->is_dead = fs_truncate(w->file, w->durable, NULL) < 0;
+        /* Synced as well: else a power cut may bring back what was reported as failed. */
+        w->is_dead = fs_truncate(w->file, w->durable, NULL) < 0 || fs_sync(w->file, NULL) < 0;
         return r;
     }
     r = fs_sync(w->file, err);

@@ -458,13 +458,15 @@ static int append_locked(struct append *x, struct bytes tenant, struct error *er
         struct arrival *a = &x->arrivals[i];
         if (r == 0 && a->epoch)
             prepare(x, a);
-        if (a->epoch)
-            a->epoch->pins--;
     }
     if (r == 0 && x->item.n_records > 0)
         r = commit_run(l, &x->item, err);
-    for (size_t i = 0; i < x->n && r == 0; i++)
-        settle(x, &x->arrivals[i]);
+    for (size_t i = 0; i < x->n; i++) {
+        if (x->arrivals[i].epoch)
+            x->arrivals[i].epoch->pins--;
+        if (r == 0)
+            settle(x, &x->arrivals[i]);
+    }
     return r;
 }
 

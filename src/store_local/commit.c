@@ -214,13 +214,16 @@ static void lead(struct local *l)
     int r = write_group(l, new_wal, group, &err);
     pthread_mutex_lock(&l->lock);
     c->is_busy = false;
-    if (r < 0) {
-        if (l->wal ? wal_is_dead(l->wal) : r == -EIO)
-            local_die(l, "%s", err.text);
+    if (r < 0 && (l->wal ? wal_is_dead(l->wal) : r == -EIO))
+        local_die(l, "%s", err.text);
+    /* Another thread's sync may have failed meanwhile, and taken with it what ours was told is
+     * safe. */
+    if (r == 0 && l->is_dead)
+        r = dead_error(l, &err);
+    if (r < 0)
         fail_all(l, group, r, &err);
-    } else {
+    else
         link_group(l, group);
-    }
     pthread_cond_broadcast(&l->committed);
 }
 
@@ -274,6 +277,16 @@ int local_rotate(struct local *l, struct error *err)
     return has_rows;
 }
 
+uint64_t local_pass_log(struct local *l)
+{
+    if (l->wal) {
+        wal_free(l->wal);
+        l->wal = NULL;
+        local_forget_logged(l);
+    }
+    return l->last_wal;
+}
+
 struct stale_wals {
     struct local *l;
     uint64_t up_to;
@@ -302,7 +315,7 @@ void local_flushed(struct local *l, struct version *version)
     struct version *before = version_install(l, version);
     memtable_unref(l->frozen);
     l->frozen = NULL;
-    l->flush_wanted = false;
+    l->flush_wanted = l->is_unsettled = false;
     l->memory_checked_at = 0;
     pthread_cond_broadcast(&l->committed);
     pthread_mutex_unlock(&l->lock);

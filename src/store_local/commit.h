@@ -58,6 +58,13 @@ int local_rotate(struct local *l, struct error *err);
  */
 void local_flushed(struct local *l, struct version *version);
 
+/*
+ * For deleting: makes the next group begin a new WAL although `head` has no rows, and returns the
+ * number up to which WALs hold nothing that counts, to be published as flushed_wal: one may still
+ * hold a second copy of what is deleted. With the lock held, commits paused, nothing in memory.
+ */
+uint64_t local_pass_log(struct local *l);
+
 /* Treats as not yet logged whatever no file but a WAL has: after a failed write, and after a
  * restart, since what was read from a WAL may never have been synced. With the lock held. */
 void local_forget_logged(struct local *l);

@@ -98,5 +98,10 @@ int local_may_write(struct local *l, struct error *err)
         return r;
     if (l->is_dead)
         return error_set(err, -EROFS, "writing has stopped: %.400s", l->trouble.text);
-    return check_space(l, err);
+    r = check_space(l, err);
+    if (r == 0 && l->is_unsettled) {
+        want_flush(l);
+        r = error_set(err, -EAGAIN, "what was recovered has not been written again yet");
+    }
+    return r;
 }

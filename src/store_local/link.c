@@ -264,20 +264,23 @@ static int link_profile(struct local *l, enum link_mode mode, uint64_t seq, stru
         return malformed("a profile", err);
     struct tenant *t = local_tenant(l, rec.tenant);
     struct series *s = t ? series_table_get(t->series, rec.series) : NULL;
-    struct epoch *e = local_epoch(l, rec.epoch);
-    if (!s || !e || e->tenant != rec.tenant)
-        return error_set(err, -ESTALE, "the series or dictionary of a profile is not known");
+    if (!s)
+        return error_set(err, -ESTALE, "the series of a profile is not known");
     if (s->n_types != rec.n_types || s->is_group)
         return malformed("a profile", err);
+    /* Before looking for its dictionary, which may be gone when this is a second copy. A file that
+     * cannot be read must not keep new data out. */
+    if (local_is_stored(l, rec.tenant, s, rec.start_ns, rec.has_id ? rec.id : NULL,
+                        rec.content_hash) > 0)
+        return 1;
+    struct epoch *e = local_epoch(l, rec.epoch);
+    if (!e || e->tenant != rec.tenant)
+        return error_set(err, -ESTALE, "the dictionary of a profile is not known");
     if (mode == LINK_REPLAYED) {
         int r = check_profile(l, e, &rec, err);
         if (r < 0)
             return r;
     }
-    /* A file that cannot be read must not keep new data out. */
-    if (local_is_stored(l, rec.tenant, s, rec.start_ns, rec.has_id ? rec.id : NULL,
-                        rec.content_hash) > 0)
-        return 1;
     if (!memtable_add(l->head, seq, e, &rec))
         return error_set(err, -ENOMEM, "no memory for a profile");
     if (rec.start_ns > s->max_start_ns)

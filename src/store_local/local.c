@@ -94,7 +94,7 @@ struct local *local_new(const struct local_options *options)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->committed, &attr);
-    pthread_cond_init(&l->wake, &attr);
+    pthread_cond_init(&l->wake, NULL);
     pthread_condattr_destroy(&attr);
     l->commit = commit_new();
     l->head = memtable_new();
@@ -142,9 +142,11 @@ int local_take_lock(struct local *l, struct error *err)
         r = fs_lock(l->lock_file, err);
     if (r < 0)
         return r;
+    /* For whoever finds it taken. On a full disk the lock itself is enough. */
     int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-    r = fs_pwrite(l->lock_file, pid, (size_t)n, 0, err);
-    return r < 0 ? r : fs_truncate(l->lock_file, (uint64_t)n, err);
+    if (fs_pwrite(l->lock_file, pid, (size_t)n, 0, NULL) == 0)
+        (void)fs_truncate(l->lock_file, (uint64_t)n, NULL);
+    return 0;
 }
 
 static int make_dirs(struct local *l, struct error *err)
@@ -189,6 +191,8 @@ static int open_store(struct local *l, struct error *err)
         r = recover_tables(l, err);
     if (r == 0)
         r = recover_wals(l, err);
+    if (r == 0 && writes)
+        r = recover_settle(l, err);
     if (r == 0 && writes)
         recover_clean(l);
     if (r == 0 && l->options.threads > 1)

@@ -224,6 +224,9 @@ struct local {
 
     /* Writing has stopped for good (a failed sync): every append is refused with this. */
     bool is_dead;
+    /* What was replayed is not in segments yet: it may be in no file that was synced, so nothing
+     * may be answered that relies on it. */
+    bool is_unsettled;
     struct error trouble;
     int64_t space_checked_at; /* monotonic */
     bool is_full;

@@ -9,7 +9,9 @@
 #include "segment/wal.h"
 #include "store_local/commit.h"
 #include "store_local/epoch.h"
+#include "store_local/flush.h"
 #include "store_local/link.h"
+#include "store_local/memtable.h"
 #include "store_local/part.h"
 #include "store_local/series_table.h"
 #include "store_local/version.h"
@@ -369,6 +371,28 @@ int recover_wals(struct local *l, struct error *err)
     return 0;
 }
 
+/*
+ * A process that was killed leaves a WAL, and a manifest, that can be read but may never reach the
+ * disk, and a sync that failed is not made good by another. So both are written again before
+ * anything else is.
+ */
+int recover_settle(struct local *l, struct error *err)
+{
+    struct error why = {0};
+    bool has_rows = !memtable_is_empty(l->head);
+
+    pthread_mutex_lock(&l->upkeep_lock);
+    int r = has_rows ? local_flush(l, &why) : version_publish(l, &(struct version_edit){0}, &why);
+    pthread_mutex_unlock(&l->upkeep_lock);
+    if (r >= 0)
+        return 0;
+    if (!has_rows && r != -ENOSPC && r != -EDQUOT)
+        return error_set(err, r, "%s", why.text);
+    l->is_unsettled = true;
+    local_log(l, "%s; writes are refused until it can be", why.text);
+    return 0;
+}
+
 /* ---- Leftovers */
 
 static bool has_segment(const struct version *v, uint64_t id)
@@ -420,7 +444,7 @@ void recover_clean(struct local *l)
     struct error err;
 
     /* With an old manifest, what it does not name may be all that is left. */
-    for (size_t i = 0; i < ARRAY_SIZE(dirs) && !l->keeps_unnamed; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(dirs) && !l->keeps_unnamed && !l->is_unsettled; i++) {
         struct cleaner c = {.l = l, .dir = dirs[i]};
         if (fs_list(l->fs, dirs[i], clean_file, &c, &err) < 0)
             local_log(l, "%s", err.text);

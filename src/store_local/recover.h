@@ -17,5 +17,9 @@ int recover_tables(struct local *l, struct error *err);
 /* What is in WALs and in no segment. */
 int recover_wals(struct local *l, struct error *err);
 
+/* Writes what was replayed as segments, and the manifest anew: only then is it known to be on disk.
+ * When that cannot be done now the store opens, and refuses writes until it is. */
+int recover_settle(struct local *l, struct error *err);
+
 /* Deletes files that nothing names. */
 void recover_clean(struct local *l);

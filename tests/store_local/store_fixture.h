@@ -203,6 +203,7 @@ struct fixture {
     struct local_options options;
     struct store *store;
     struct store_source *source;
+    int fail_next_write; /* errno with which writes fail from the next open on */
     char log[8192];
     struct error err;
 };
@@ -222,6 +223,8 @@ static int fixture_open(struct fixture *f)
     f->source = NULL;
     f->fs = calloc(1, sizeof(*f->fs));
     f->fs->fs.ops = &test_fs_ops;
+    f->fs->fail_write = f->fail_next_write;
+    f->fail_next_write = 0;
     if (fs_real_new(f->dir.path, &f->fs->under, &f->err) < 0)
         return -EIO;
     f->options.fs = &f->fs->fs;

@@ -407,10 +407,10 @@ static void side_rows_and_labels_of_samples_come_back(struct test *t)
                        .values = (int64_t[]){100}};
     profile_add(p, &s);
     CHECK_APPEND(t, &f, p, "a", NULL, STORE_STORED);
-    fixture_reopen(t, &f);
     const struct row *row = local_of(f.store)->head->rows.data[0];
     CHECK_INT(t, row->n_samples, 4);
     CHECK_INT(t, row->totals[0], 133);
+    fixture_reopen(t, &f);
     struct store_find find = {
         .tenant = bytes_of("default"), .to_ns = INT64_MAX, .has_trace = true, .trace_id = {7}};
     struct everything e = {0};
