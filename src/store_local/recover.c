@@ -338,26 +338,39 @@ static int note_wal(void *arg, const char *name, bool is_dir)
     return 0;
 }
 
-static void count_from_segments(struct local *l)
+/* No number that a file has is given again, also when nothing names the file. */
+static int note_number(void *arg, const char *name, bool is_dir)
 {
-    const struct version *v = l->version;
+    struct local *l = arg;
+    const char *digits = file_name_is_tmp(name) ? name + strlen("tmp-") : name;
+    uint64_t id = 0;
 
-    for (size_t i = 0; i < v->segments.len; i++) {
-        if (v->segments.data[i]->id >= l->next_id)
-            l->next_id = v->segments.data[i]->id + 1;
+    for (; *digits >= '0' && *digits <= '9' && id < UINT64_MAX / 20; digits++)
+        id = id * 10 + (uint64_t)(*digits - '0');
+    if (!is_dir && id >= l->next_id)
+        l->next_id = id + 1;
+    return 0;
+}
+
+static int note_numbers(struct local *l, struct error *err)
+{
+    static const char *const dirs[] = {"seg", "dict"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+        int r = fs_list(l->fs, dirs[i], note_number, l, err);
+        if (r < 0 && !(r == -ENOENT && l->options.read_only))
+            return r;
     }
-    for (size_t i = 0; i < v->epochs.len; i++) {
-        if (v->epochs.data[i].id >= l->next_id)
-            l->next_id = v->epochs.data[i].id + 1;
-    }
+    return 0;
 }
 
 int recover_wals(struct local *l, struct error *err)
 {
     struct wal_list list = {.l = l};
 
-    count_from_segments(l);
-    int r = fs_list(l->fs, "wal", note_wal, &list, err);
+    int r = note_numbers(l, err);
+    if (r == 0)
+        r = fs_list(l->fs, "wal", note_wal, &list, err);
     if (r == -ENOENT && l->options.read_only)
         r = 0;
     for (size_t i = 0; i < list.ids.len && r == 0; i++)
