@@ -23,6 +23,7 @@
 #include "store_local/spans.h"
 #include "store_local/survey.h"
 #include "store_local/tombstone.h"
+#include "store_local/verify.h"
 #include "store_local/version.h"
 
 void local_log(struct local *l, const char *fmt, ...)

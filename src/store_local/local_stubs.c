@@ -12,12 +12,6 @@ int local_set_policy(struct store *s, struct bytes tenant, const struct store_po
     return error_set(err, -EOPNOTSUPP, "policies are not supported");
 }
 
-int local_verify(struct store *s, store_report_fn report, void *ctx, struct error *err)
-{
-    (void)s, (void)report, (void)ctx;
-    return error_set(err, -EOPNOTSUPP, "verifying is not supported");
-}
-
 int local_backup(struct store *s, const char *to_dir, struct error *err)
 {
     (void)s, (void)to_dir;

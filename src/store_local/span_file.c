@@ -71,8 +71,6 @@ int span_writer_new(struct local *l, const struct span_file_options *options,
         return error_set(err, -ENOMEM, "could not write a segment of spans: no memory");
     w->l = l;
     w->options = *options;
-    if (w->options.max_entries == 0)
-        w->options.max_entries = SPAN_ENTRIES_MAX;
     budget_init(&w->budget, SPAN_WRITER_BYTES_MAX);
     arena_init(&w->arena, &w->budget);
     arena_init(&w->names, &w->budget);
@@ -146,7 +144,7 @@ static void list_services(struct span_writer *w, struct span_block *b)
 
 static void list_traces(struct span_writer *w, const struct span_head *h)
 {
-    if (w->entries.len + h->n_traces > w->options.max_entries)
+    if (w->entries.len + h->n_traces > SPAN_ENTRIES_MAX)
         w->has_too_many_entries = true;
     for (uint32_t i = 0; i < h->n_traces && !w->has_too_many_entries; i++) {
         uint64_t fingerprint = trace_fingerprint(h->traces + (size_t)i * 16);
@@ -157,7 +155,7 @@ static void list_traces(struct span_writer *w, const struct span_head *h)
 static int end_block(struct span_writer *w, struct error *err)
 {
     struct span_block b = {.n = (uint32_t)w->spans.len};
-    struct span_head head = {0};
+    struct span_head head;
 
     if (b.n == 0)
         return 0;
@@ -424,7 +422,7 @@ static void take_pages(struct taker *t, struct span_file *f)
     }
 }
 
-static int read_footer(struct span_file *f, const struct segment *s, struct error *err)
+static int read_footer(struct span_file *f, struct error *err)
 {
     struct taker t = {.in = block_bytes(f->footer)};
     uint64_t format = take(&t, UINT64_MAX);
@@ -432,13 +430,10 @@ static int read_footer(struct span_file *f, const struct segment *s, struct erro
     if (!t.failed && format > SPAN_FILE_FORMAT)
         return error_set(err, -EPROTONOSUPPORT, "it has format %" PRIu64 ", known is up to %d",
                          format, SPAN_FILE_FORMAT);
-    uint64_t tenant = take(&t, UINT32_MAX);
-    take(&t, UINT8_MAX);
-    take(&t, UINT64_MAX);
-    take(&t, INT64_MAX);
-    if (!t.failed && tenant != s->tenant)
-        return error_set(err, -EBADMSG, "it belongs to tenant %" PRIu64 ", not %" PRIu32, tenant,
-                         s->tenant);
+    f->tenant = (uint32_t)take(&t, UINT32_MAX);
+    f->tier = (uint8_t)take(&t, UINT8_MAX);
+    f->window_start_ns = unzigzag(take(&t, UINT64_MAX));
+    f->window_len_ns = (int64_t)take(&t, INT64_MAX);
     take_services(&t, f);
     take_blocks(&t, f);
     take_pages(&t, f);
@@ -449,22 +444,48 @@ static int read_footer(struct span_file *f, const struct segment *s, struct erro
     return 0;
 }
 
-static int open_file(struct local *l, const struct segment *s, struct span_file **ret,
-                     struct error *err)
+static int open_file(struct local *l, uint64_t id, struct span_file **ret, struct error *err)
 {
     CLEANUP(span_file_closep) struct span_file *f = calloc(1, sizeof(*f));
 
     if (!f)
         return error_set(err, -ENOMEM, "no memory");
-    int r = block_file_open(l->fs, "seg", s->id, SEGMENT_SPANS, &f->file, err);
+    int r = block_file_open(l->fs, "seg", id, SEGMENT_SPANS, &f->file, err);
     if (r < 0)
         return r;
     r = block_file_read(f->file, block_file_footer(f->file), NULL, &f->footer, err);
     if (r == 0)
-        r = read_footer(f, s, err);
+        r = read_footer(f, err);
     if (r < 0)
-        return error_prefix(err, r, "segment %" PRIu64, s->id);
+        return error_prefix(err, r, "segment %" PRIu64, id);
     *ret = TAKE_PTR(f);
+    return 0;
+}
+
+int span_file_describe(struct local *l, uint64_t id, struct segment **ret, struct error *err)
+{
+    CLEANUP(span_file_closep) struct span_file *f = NULL;
+
+    int r = open_file(l, id, &f, err);
+    if (r < 0)
+        return r;
+    struct segment *s = calloc(1, sizeof(*s));
+    if (!s)
+        return error_set(err, -ENOMEM, "segment %" PRIu64 ": no memory", id);
+    s->id = id;
+    s->kind = SEGMENT_SPANS;
+    s->tenant = f->tenant;
+    s->tier = f->tier;
+    s->window_start_ns = f->window_start_ns;
+    s->window_len_ns = f->window_len_ns;
+    s->bytes = block_file_bytes(f->file);
+    for (uint32_t i = 0; i < f->n_blocks; i++) /* in the order of time */
+        s->n_rows += f->blocks[i].n;
+    if (f->n_blocks > 0) {
+        s->min_ns = f->blocks[0].min_ns;
+        s->max_ns = f->blocks[f->n_blocks - 1].max_ns;
+    }
+    *ret = s;
     return 0;
 }
 
@@ -473,7 +494,13 @@ int span_file_get(struct local *l, struct segment *s, struct span_file **ret, st
     struct span_file *f = atomic_load_explicit(&s->spans, memory_order_acquire), *none = NULL;
 
     if (!f) {
-        int r = open_file(l, s, &f, err);
+        int r = open_file(l, s->id, &f, err);
+        if (r == 0 && f->tenant != s->tenant) {
+            r = error_set(err, -EBADMSG,
+                          "segment %" PRIu64 ": it belongs to tenant %" PRIu32 ", not %" PRIu32,
+                          s->id, f->tenant, s->tenant);
+            span_file_close(f);
+        }
         if (r < 0) {
             if (r == -EBADMSG || r == -ENOENT || r == -EPROTONOSUPPORT)
                 atomic_store(&s->is_bad, true);
@@ -508,8 +535,7 @@ static int read_page(struct local *l, const struct span_file *f, const struct sp
     if (r < 0)
         return r;
     struct bytes in = block_bytes(block);
-    if (column_decode_u64(&in, p->n, fingerprints) < 0 ||
-        column_decode_u64(&in, p->n, blocks) < 0 || in.len > 0)
+    if (column_decode_u64(&in, p->n, fingerprints) < 0 || column_decode_u64(&in, p->n, blocks) < 0)
         return error_set(err, -EBADMSG, "segment %" PRIu64 ": a page of traces is malformed",
                          block_file_id(f->file));
     for (uint32_t i = 0; i < p->n; i++) {

@@ -29,6 +29,9 @@ struct span_trace_page {
 struct span_file {
     struct block_file *file;
     struct block *footer; /* strings point into it */
+    uint32_t tenant;
+    uint8_t tier;
+    int64_t window_start_ns, window_len_ns;
     struct span_block *blocks;
     uint32_t n_blocks;
     struct bytes *services;
@@ -42,6 +45,9 @@ struct span_file {
 /* Opens the file of a segment at its first use, as segment_file_get() does. */
 int span_file_get(struct local *l, struct segment *s, struct span_file **ret, struct error *err);
 void span_file_close(struct span_file *f); /* NULL is fine; when the segment goes */
+
+/* As segment_describe(), of a file of spans. */
+int span_file_describe(struct local *l, uint64_t id, struct segment **ret, struct error *err);
 
 /* Whether the block has spans of the service. */
 bool span_block_has_service(const struct span_file *f, const struct span_block *b,
@@ -68,7 +74,6 @@ struct span_file_options {
     uint8_t tier;
     int64_t window_start_ns, window_len_ns;
     uint64_t tombstone_seq;
-    size_t max_entries; /* in the index of traces: beyond, there is none; 0: 8 million */
 };
 
 int span_writer_new(struct local *l, const struct span_file_options *options,
