@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@
  */
 struct fs {
     const struct fs_ops *ops;
+    atomic_bool is_in_doubt; /* a sync failed: fs_is_in_doubt() */
 };
 
 /* An open file; implementations put this first in a struct of their own. */
@@ -110,7 +112,11 @@ static inline int fs_pwrite(struct fs_file *file, const void *from, size_t n, ui
 /* Makes content and size durable. */
 static inline int fs_sync(struct fs_file *file, struct error *err)
 {
-    return file->fs->ops->sync(file, err);
+    int r = file->fs->ops->sync(file, err);
+
+    if (r < 0)
+        atomic_store(&file->fs->is_in_doubt, true);
+    return r;
 }
 
 static inline int fs_truncate(struct fs_file *file, uint64_t size, struct error *err)
@@ -158,7 +164,27 @@ static inline int fs_link(struct fs *fs, const char *from, const char *to, struc
 
 static inline int fs_sync_dir(struct fs *fs, const char *dir, struct error *err)
 {
-    return fs->ops->sync_dir(fs, dir, err);
+    int r = fs->ops->sync_dir(fs, dir, err);
+
+    if (r < 0)
+        atomic_store(&fs->is_in_doubt, true);
+    return r;
+}
+
+/*
+ * Whether a sync has ever failed. It may have lost what others wrote as well, and told only one of
+ * them: whoever relies on what was synced looks here after the sync and before going on. Threads
+ * that sync the same file or directory must not do so at the same time.
+ */
+static inline bool fs_is_in_doubt(struct fs *fs)
+{
+    return atomic_load(&fs->is_in_doubt);
+}
+
+/* For whoever begins anew, and writes again all that it cannot know to be on disk. */
+static inline void fs_begin_anew(struct fs *fs)
+{
+    atomic_store(&fs->is_in_doubt, false);
 }
 
 /* Calls each(arg, name, is_dir) in the order of names, which were read before the first call: it

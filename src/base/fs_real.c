@@ -366,7 +366,7 @@ int fs_real_new(const char *root, struct fs **ret, struct error *err)
     struct real_fs *fs = malloc(sizeof(*fs) + size);
     if (!fs)
         return error_set(err, -ENOMEM, "could not open the directory \"%s\": %m", root);
-    fs->fs.ops = &real_ops;
+    fs->fs = (struct fs){.ops = &real_ops};
     fs->dir = TAKE_FD(fd);
     memcpy(fs->root, root, size);
     *ret = &fs->fs;

@@ -186,11 +186,6 @@ static void link_group(struct local *l, struct commit_item *group)
     }
 }
 
-static int dead_error(const struct local *l, struct error *err)
-{
-    return error_set(err, -EROFS, "writing has stopped: %.400s", l->trouble.text);
-}
-
 static void lead(struct local *l)
 {
     struct commit *c = l->commit;
@@ -200,8 +195,8 @@ static void lead(struct local *l)
 
     c->first = NULL;
     c->last = &c->first;
-    if (l->is_dead) {
-        int dead = dead_error(l, &err);
+    if (local_is_dead(l, NULL)) {
+        int dead = local_dead_error(l, &err);
         fail_all(l, group, dead, &err);
         pthread_cond_broadcast(&l->committed);
         return;
@@ -214,12 +209,12 @@ static void lead(struct local *l)
     int r = write_group(l, new_wal, group, &err);
     pthread_mutex_lock(&l->lock);
     c->is_busy = false;
-    if (r < 0 && (l->wal ? wal_is_dead(l->wal) : r == -EIO))
+    if (r < 0 && l->wal && wal_is_dead(l->wal))
         local_die(l, "%s", err.text);
     /* Another thread's sync may have failed meanwhile, and taken with it what ours was told is
      * safe. */
-    if (r == 0 && l->is_dead)
-        r = dead_error(l, &err);
+    if (local_is_dead(l, &err) && r == 0)
+        r = local_dead_error(l, &err);
     if (r < 0)
         fail_all(l, group, r, &err);
     else
@@ -262,9 +257,11 @@ void commit_resume(struct local *l)
 
 int local_rotate(struct local *l, struct error *err)
 {
-    if (l->is_dead)
-        return dead_error(l, err);
     commit_pause(l);
+    if (local_is_dead(l, NULL)) {
+        commit_resume(l);
+        return local_dead_error(l, err);
+    }
     bool has_rows = !memtable_is_empty(l->head);
     if (has_rows) {
         l->frozen = l->head;

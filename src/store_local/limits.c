@@ -94,10 +94,10 @@ int local_may_write(struct local *l, struct error *err)
     if (l->options.read_only)
         return error_set(err, -EROFS, "the store is open for reading only");
     int r = check_memory(l, err);
-    if (r < 0 && !l->is_dead)
+    if (local_is_dead(l, NULL))
+        return local_dead_error(l, err);
+    if (r < 0)
         return r;
-    if (l->is_dead)
-        return error_set(err, -EROFS, "writing has stopped: %.400s", l->trouble.text);
     r = check_space(l, err);
     if (r == 0 && l->is_unsettled) {
         want_flush(l);

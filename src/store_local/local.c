@@ -53,6 +53,18 @@ void local_die(struct local *l, const char *fmt, ...)
     pthread_cond_broadcast(&l->committed);
 }
 
+bool local_is_dead(struct local *l, const struct error *why)
+{
+    if (fs_is_in_doubt(l->fs))
+        local_die(l, "%s", why && why->text[0] ? why->text : "a sync failed");
+    return l->is_dead;
+}
+
+int local_dead_error(const struct local *l, struct error *err)
+{
+    return error_set(err, -EROFS, "writing has stopped: %.400s", l->trouble.text);
+}
+
 /* ---- Opening */
 
 static void set_defaults(struct local_options *o)
@@ -88,6 +100,7 @@ struct local *local_new(const struct local_options *options)
     l->options = *options;
     set_defaults(&l->options);
     l->fs = options->fs;
+    fs_begin_anew(l->fs);
     l->clock = l->options.clock;
     random_init(&l->random, options->seed ? options->seed : random_seed_os());
     budget_init(&l->budget, SIZE_MAX / 2);

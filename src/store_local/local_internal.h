@@ -259,4 +259,12 @@ void local_log(struct local *l, const char *fmt, ...) __attribute__((format(prin
 /* Stops writing for good and says why. Takes no lock: call with it held. */
 void local_die(struct local *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Whether writing has stopped; a sync that failed, whoever asked for it, stops it now. To be asked
+ * after one's own sync and before what was synced is shown, answered or relied on to delete
+ * something. `why` (NULL: not known) is what is said then. With the lock held.
+ */
+bool local_is_dead(struct local *l, const struct error *why);
+int local_dead_error(const struct local *l, struct error *err); /* -EROFS */
+
 struct tenant *local_tenant(struct local *l, uint32_t id);

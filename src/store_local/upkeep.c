@@ -92,6 +92,14 @@ static int settle(struct local *l, struct error *err)
     return r;
 }
 
+/* What failed may have been a sync. */
+static void notice(struct local *l, const struct error *err)
+{
+    pthread_mutex_lock(&l->lock);
+    (void)local_is_dead(l, err);
+    pthread_mutex_unlock(&l->lock);
+}
+
 int local_upkeep(struct store *s, enum store_upkeep what, struct error *err)
 {
     struct local *l = local_of(s);
@@ -113,6 +121,8 @@ int local_upkeep(struct store *s, enum store_upkeep what, struct error *err)
     default:
         r = step(l, err);
     }
+    if (r < 0)
+        notice(l, err);
     pthread_mutex_unlock(&l->upkeep_lock);
     return r;
 }

@@ -323,6 +323,15 @@ struct version *version_install(struct local *l, struct version *v)
     return old;
 }
 
+/* Whether what was synced so far can be relied on. */
+static int check_alive(struct local *l, struct error *err)
+{
+    pthread_mutex_lock(&l->lock);
+    int r = local_is_dead(l, NULL) ? local_dead_error(l, err) : 0;
+    pthread_mutex_unlock(&l->lock);
+    return r;
+}
+
 static void die_in_doubt(struct local *l, struct error *err)
 {
     struct error none = {"could not write the manifest"};
@@ -338,16 +347,20 @@ int version_prepare(struct local *l, const struct version_edit *edit, struct ver
     struct version *v = NULL;
     CLEANUP(buf_done) struct buf content = {0};
 
-    int r = version_edited(l, edit, &v, err);
+    int r = check_alive(l, err);
+    if (r == 0)
+        r = version_edited(l, edit, &v, err);
     if (r < 0)
         return r;
     version_encode(v, &content);
     bool in_doubt = false;
     r = manifest_file_write(l->fs, buf_bytes(&content), &in_doubt, err);
+    if (r < 0 && (in_doubt || fs_is_in_doubt(l->fs)))
+        die_in_doubt(l, err);
+    if (r == 0)
+        r = check_alive(l, err);
     if (r < 0) {
         /* What either manifest names stays: also the files that were to be added. */
-        if (in_doubt)
-            die_in_doubt(l, err);
         drop_segments(v);
         version_discard(v);
         return r;

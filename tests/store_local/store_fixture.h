@@ -24,6 +24,7 @@ struct test_fs {
     atomic_uint n_syncs, n_writes;
     atomic_int fail_write, fail_sync, fail_truncate; /* errno; 0: none */
     atomic_bool torn;                                /* a failing write leaves half of it behind */
+    atomic_int other_fails;                          /* after this many syncs, another's fails */
     atomic_bool is_slow;                             /* syncs take a millisecond */
     atomic_uint_fast64_t free_bytes;                 /* 0: as it is */
 };
@@ -82,6 +83,14 @@ static int test_fs_pwrite(struct fs_file *file, const void *from, size_t n, uint
     return fs_pwrite(test_under(file), from, n, offset, err);
 }
 
+/* Ours went well, but another thread was told that its own did not. */
+static int test_fs_count_down(struct test_fs *t, int r)
+{
+    if (t->other_fails > 0 && --t->other_fails == 0)
+        t->fs.is_in_doubt = true;
+    return r;
+}
+
 static int test_fs_sync(struct fs_file *file, struct error *err)
 {
     struct test_fs *t = test_fs_of(file->fs);
@@ -90,7 +99,7 @@ static int test_fs_sync(struct fs_file *file, struct error *err)
         usleep(1000);
     if (t->fail_sync)
         return error_set(err, -t->fail_sync, "could not sync: made to fail");
-    return fs_sync(test_under(file), err);
+    return test_fs_count_down(t, fs_sync(test_under(file), err));
 }
 
 static int test_fs_truncate(struct fs_file *file, uint64_t size, struct error *err)
@@ -133,7 +142,7 @@ static int test_fs_link(struct fs *fs, const char *from, const char *to, struct 
 
 static int test_fs_sync_dir(struct fs *fs, const char *dir, struct error *err)
 {
-    return fs_sync_dir(test_fs_of(fs)->under, dir, err);
+    return test_fs_count_down(test_fs_of(fs), fs_sync_dir(test_fs_of(fs)->under, dir, err));
 }
 
 static int test_fs_list(struct fs *fs, const char *dir, fs_list_fn each, void *arg,
@@ -198,6 +207,7 @@ static int64_t test_clock_monotonic(const struct clock *c)
 
 struct fixture {
     struct scratch dir;
+    struct fs *disk; /* in place of the directory; NULL: none */
     struct test_fs *fs;
     struct test_clock clock;
     struct local_options options;
@@ -225,7 +235,8 @@ static int fixture_open(struct fixture *f)
     f->fs->fs.ops = &test_fs_ops;
     f->fs->fail_write = f->fail_next_write;
     f->fail_next_write = 0;
-    if (fs_real_new(f->dir.path, &f->fs->under, &f->err) < 0)
+    f->fs->under = f->disk;
+    if (!f->disk && fs_real_new(f->dir.path, &f->fs->under, &f->err) < 0)
         return -EIO;
     f->options.fs = &f->fs->fs;
     int r = local_open(&f->options, &f->store, &f->err);

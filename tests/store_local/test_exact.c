@@ -1,0 +1,146 @@
+#include "lib/sim_fs.h"
+#include "segment/file_name.h"
+#include "store_local/store_fixture.h"
+#include "store_local/version.h"
+
+/*
+ * Every profile counts once, whatever fails when: the schedules that the model of the store
+ * (tests/model) found, on the store itself.
+ */
+
+/* A store on a simulated disk. */
+static struct sim_fs *on_disk(struct test *t, struct fixture *f, uint64_t seed)
+{
+    struct sim_fs *sim = sim_fs_new(seed);
+
+    fixture_init(t, f);
+    fixture_close(f);
+    f->disk = sim_fs_fs(sim);
+    CHECK_INT(t, fixture_open(f), 0);
+    return sim;
+}
+
+static void off_disk(struct fixture *f, struct sim_fs *sim)
+{
+    fixture_done(f);
+    sim_fs_free(sim);
+}
+
+/* The process is killed: all that was written can be read, durable or not. */
+static void kill_it(struct test *t, struct fixture *f, struct sim_fs *sim)
+{
+    sim_fs_kill(sim);
+    fixture_crash(f);
+    sim_fs_restart(sim);
+    CHECK_INT(t, fixture_open(f), 0);
+}
+
+static void cut_power(struct test *t, struct fixture *f, struct sim_fs *sim)
+{
+    sim_fs_crash(sim);
+    fixture_crash(f);
+    sim_fs_restart(sim);
+    CHECK_INT(t, fixture_open(f), 0);
+}
+
+static struct profile *profile_at(struct fixture *f, int64_t start_ns)
+{
+    return make_profile(f->source, start_ns, 0, 3);
+}
+
+/* ---- Failed syncs */
+
+static void stops(struct test *t, struct fixture *f, const char *why)
+{
+    struct store_outcome out;
+    CHECK_INT(t, append_profile(f, profile_at(f, NOW_NS + 9), "a", NULL, &out), -EROFS);
+    CHECK_STR(t, f->err.text, why);
+    CHECK(t, strstr(f->log, why) != NULL);
+}
+
+/* The sync of any file of a flush: names, series, segment, manifest. */
+static void a_failed_sync_of_a_flush_stops_writing(struct test *t)
+{
+    for (uint64_t nth = 1; nth <= 8; nth++) {
+        struct fixture f;
+        struct sim_fs *sim = on_disk(t, &f, nth);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+        sim_fs_fault(
+            sim, (struct sim_fault){.op = nth % 2 ? SIM_SYNC : SIM_SYNC_DIR, .nth = (nth + 1) / 2});
+        CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -EIO);
+        char want[sizeof(f.err.text) + 40];
+        snprintf(want, sizeof(want), "writing has stopped: %.400s", f.err.text);
+        stops(t, &f, want);
+        CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -EROFS);
+        CHECK_INT(t, find_everything(t, &f).n, 1);
+        cut_power(t, &f, sim);
+        CHECK_INT(t, find_everything(t, &f).n, 1);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_DUPLICATE);
+        off_disk(&f, sim);
+    }
+}
+
+static void what_is_synced_beside_a_failed_sync_does_not_count(struct test *t)
+{
+    struct fixture f;
+    struct store_outcome out;
+    fixture_init(t, &f);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    f.fs->other_fails = 1;
+    CHECK_INT(t, append_profile(&f, profile_at(&f, NOW_NS + 1), "a", NULL, &out), -EROFS);
+    CHECK_STR(t, f.err.text, "writing has stopped: a sync failed");
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    stops(t, &f, "writing has stopped: a sync failed");
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -EROFS);
+    fixture_done(&f);
+}
+
+/* Nothing is published or unlinked, whenever in the flush it happens. */
+static void a_flush_beside_a_failed_sync_is_not_published(struct test *t)
+{
+    for (int nth = 1; nth <= 8; nth++) {
+        struct fixture f;
+        fixture_init(t, &f);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+        struct file_name log = file_name("wal", local_of(f.store)->last_wal, "wal");
+        f.fs->other_fails = nth;
+        CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -EROFS);
+        CHECK_STR(t, f.err.text, "writing has stopped: a sync failed");
+        CHECK_INT(t, local_of(f.store)->version->segments.len, 0);
+        CHECK_INT(t, find_everything(t, &f).n, 1);
+        CHECK_INT(t, fs_exists(&f.fs->fs, log.text, &f.err), 1);
+        fixture_reopen(t, &f);
+        CHECK_INT(t, find_everything(t, &f).n, 1);
+        fixture_done(&f);
+    }
+}
+
+/* ---- Opening */
+
+static void what_was_replayed_is_durable(struct test *t)
+{
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct fixture f;
+        struct store_outcome out;
+        struct sim_fs *sim = on_disk(t, &f, seed);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+        /* Written, but never synced: the process is killed before. */
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_SYNC, .nth = 1, .what = SIM_KILL});
+        (void)append_profile(&f, profile_at(&f, NOW_NS + 1), "a", NULL, &out);
+        kill_it(t, &f, sim);
+        uint64_t n = find_everything(t, &f).n;
+        CHECK_INT(t, n, 2);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "a", NULL, STORE_DUPLICATE);
+        cut_power(t, &f, sim);
+        CHECK_INT(t, find_everything(t, &f).n, 2);
+        off_disk(&f, sim);
+    }
+}
+
+static const struct test_case cases[] = {
+    TEST(a_failed_sync_of_a_flush_stops_writing),
+    TEST(what_is_synced_beside_a_failed_sync_does_not_count),
+    TEST(a_flush_beside_a_failed_sync_is_not_published),
+    TEST(what_was_replayed_is_durable),
+};
+TEST_MAIN(cases)
