@@ -7,6 +7,7 @@
 #include "store_local/epoch.h"
 #include "store_local/link.h"
 #include "store_local/memtable.h"
+#include "store_local/retention.h"
 #include "store_local/series_table.h"
 #include "store_local/version.h"
 
@@ -62,21 +63,6 @@ static void take_memtable(struct snapshot *s, unsigned which, struct memtable *m
         s->series.data[at - 1].newest[which] = ms->newest;
         see_time(s, ms->min_start_ns, ms->max_start_ns);
     }
-}
-
-/* What a tenant keeps at most, by a clock that upkeep trusts where it has one. */
-static int64_t cutoff(const struct local *l, const struct tenant *t)
-{
-    int64_t age = t->policy.max_age_ns > 0 ? t->policy.max_age_ns : l->options.max_age_ns;
-    int64_t now = clock_wall_ns(l->clock);
-
-    if (age <= 0)
-        return INT64_MIN;
-    if (l->trusted_now_ns > 0) {
-        int64_t trusted = l->trusted_now_ns + (clock_monotonic_ns(l->clock) - l->trusted_at_mono);
-        now = trusted < now ? trusted : now;
-    }
-    return now - age;
 }
 
 static void take_version(struct snapshot *s)
@@ -151,7 +137,7 @@ int snapshot_take(struct local *l, struct bytes tenant, const struct selector *s
         return 0;
     }
     s.tenant = t->id;
-    s.cutoff_ns = cutoff(l, t);
+    s.cutoff_ns = retention_cutoff_ns(l, t);
     s.all = series_table_list(t->series, &s.n_all);
     pthread_mutex_unlock(&l->lock);
 
