@@ -41,6 +41,18 @@ static void translate_partial(struct assemble *m, struct translate *t, struct pa
     }
 }
 
+static bool has_partials(const struct assemble *m, uint32_t epoch)
+{
+    for (size_t i = 0; i < m->s->n_shares; i++) {
+        const struct scan_share *share = &m->s->shares[i];
+        for (size_t j = 0; j < share->partials.len; j++) {
+            if (share->partials.data[j].epoch == epoch)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Everything of one epoch at a time: its maps are then made once and soon gone. */
 static int translate_all(struct assemble *m, struct error *err)
 {
@@ -48,6 +60,9 @@ static int translate_all(struct assemble *m, struct error *err)
 
     for (uint32_t e = 0; e < snap->epochs.len; e++) {
         struct translate t;
+
+        if (!has_partials(m, e))
+            continue;
         (void)translate_init(&t, &snap->epochs.data[e]->view, m->dict);
         for (size_t i = 0; i < m->s->n_shares; i++) {
             struct scan_share *share = &m->s->shares[i];
@@ -221,11 +236,11 @@ static bool has_profile(const struct ask *a)
 
 /* Whether a cell is part of the answer: some row was in it and, where samples were filtered, some
  * sample passed. */
-static bool is_there(const struct ask *a, const struct ask_cell *c, bool has_partials)
+static bool is_there(const struct ask *a, const struct ask_cell *c, bool has_sums)
 {
     if (a->reads_times)
         return c->n_profiles > 0 || c->has_samples;
-    return c->n_profiles > 0 && (!a->has_filter || has_partials || c->has_samples);
+    return c->n_profiles > 0 && (!a->has_filter || has_sums || c->has_samples);
 }
 
 static int add_cells(struct assemble *m, const struct ask_group *group, struct error *err)

@@ -46,6 +46,7 @@ void translate_done(struct translate *t)
     struct budget *b = t->to->budget;
 
     vec_done(b, &t->path);
+    vec_done(b, &t->frames);
     vec_done(b, &t->lines);
     vec_done(b, &t->ids);
     free(t->nodes);
@@ -149,24 +150,36 @@ uint32_t translate_location(struct translate *t, uint32_t id)
     return t->locations[id];
 }
 
-/* Goes up until a stack is known, then down again: a frame that many stacks share is added once. */
+/* Goes up until a stack is known, then adds all that is below at once. */
 uint32_t translate_node(struct translate *t, uint32_t id)
 {
     const struct dict *from = t->from;
+    struct budget *b = t->to->budget;
+    uint32_t n = id;
 
     if (!t->nodes || id == 0 || id >= from->node_parent.len)
         return 0;
+    if (t->nodes[id])
+        return t->nodes[id];
     vec_clear(&t->path);
-    uint32_t n = id;
     for (; n != 0 && !t->nodes[n]; n = from->node_parent.data[n]) {
-        if (!vec_push(t->to->budget, &t->path, n))
+        if (!vec_push(b, &t->path, n))
             return 0;
     }
-    uint32_t mapped = t->nodes[n];
-    while (t->path.len > 0) {
-        n = t->path.data[--t->path.len];
-        mapped = dict_node(t->to, mapped, translate_location(t, from->node_location.data[n]));
-        t->nodes[n] = mapped;
+    size_t len = t->path.len;
+    /* The locations, then the stacks they become: the outermost of these first. */
+    if (!vec_resize(b, &t->frames, 2 * len))
+        return 0;
+    uint32_t *locations = t->frames.data, *stacks = t->frames.data + len;
+    for (size_t i = 0; i < len; i++) {
+        locations[i] = translate_location(t, from->node_location.data[t->path.data[i]]);
+        if (locations[i] == 0)
+            return 0;
     }
-    return budget_failed(t->to->budget) ? 0 : mapped;
+    uint32_t mapped = dict_path(t->to, t->nodes[n], locations, len, stacks);
+    if (budget_failed(b))
+        return 0;
+    for (size_t i = 0; i < len; i++)
+        t->nodes[t->path.data[i]] = stacks[len - 1 - i];
+    return mapped;
 }

@@ -17,7 +17,7 @@ struct translate {
     struct dict *to;
     uint32_t *strings, *functions, *mappings, *locations, *attributes, *attr_sets, *nodes;
     size_t charged;
-    VEC(uint32_t) path;
+    VEC(uint32_t) path, frames;
     VEC(struct line) lines;
     VEC(uint32_t) ids;
 };
