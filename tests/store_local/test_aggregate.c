@@ -652,13 +652,21 @@ static void names_the_memory_limit_that_it_would_pass(struct test *t)
     world_append_random(t, w, 100, WORLD_START, WORLD_START + HOUR);
     world_upkeep(t, w, UPKEEP_FLUSH);
     world_append_random(t, w, 100, WORLD_START, WORLD_START + HOUR);
-    for (size_t limit = 1; !ok && limit < (size_t)64 << 20; limit += limit / 8 + 1) {
+    struct bytes pod = BYTES("pod");
+    struct matcher threads = {BYTES("thread.name"), MATCH_EQUAL, BYTES("t1"), NULL};
+    for (size_t limit = 1; !ok && limit < (size_t)64 << 20; limit += limit / 16 + 1) {
         ok = true;
-        for (int what = 0; what < 4; what++) {
+        for (int what = 0; what < 12; what++) {
             struct store_answer *a = store_answer_new((size_t)64 << 20);
             struct store_plan plan = {.memory_limit = limit,
-                                      .what = (enum plan_what)what,
+                                      .what = (enum plan_what)(what % 4),
                                       .function = BYTES("f1"),
+                                      .group_by = &pod,
+                                      .n_group_by = what >= 4,
+                                      .attributes = &threads,
+                                      .n_attributes = what >= 8,
+                                      .threads = 1 + (unsigned)what % 2,
+                                      .instant = what < 4 ? INSTANT_AVERAGE : INSTANT_SUM,
                                       .step_ns = HOUR};
             struct error err = {{0}};
             int r = ask_simply(w, &plan, a, &err);
@@ -697,25 +705,21 @@ static void knows_nothing_of_other_tenants(struct test *t)
 
 /* ---- Damage */
 
-struct file_names {
-    char names[64][64];
-    int n;
-    const char *dir;
-};
-
-static int add_name(void *arg, const char *name, bool is_dir)
+static int64_t full_total(const struct world *w)
 {
-    struct file_names *f = arg;
+    int64_t full = 0;
 
-    if (!is_dir && f->n < 64)
-        snprintf(f->names[f->n++], 64, "%s/%s", f->dir, name);
-    return 0;
+    for (int i = 0; i < w->n_profiles; i++)
+        full += row_total(&w->profiles[i], 1, w->series[w->profiles[i].series].is_instant);
+    return full;
 }
 
 /* What is left of all values, and whether the answer admits that something is missing. */
-static void check_damaged(struct test *t, struct world *w, int64_t full, const char *path,
-                          int *ret_incomplete)
+static void check_damaged(struct test *t, struct world *w, const char *path, void *arg)
 {
+    int64_t full = full_total(w);
+    int *ret_incomplete = arg;
+
     for (int what = 0; what < 2; what++) {
         struct store_answer *a = store_answer_new((size_t)64 << 20);
         struct selector *selector = NULL;
@@ -738,47 +742,17 @@ static void check_damaged(struct test *t, struct world *w, int64_t full, const c
     }
 }
 
-static int64_t full_total(const struct world *w)
-{
-    int64_t full = 0;
-
-    for (int i = 0; i < w->n_profiles; i++)
-        full += row_total(&w->profiles[i], 1, w->series[w->profiles[i].series].is_instant);
-    return full;
-}
-
 static void answers_with_what_is_left_when_files_rot(struct test *t)
 {
     struct world *w = world_new(t, 16);
-    struct fs *fs = sim_fs_fs(w->sim);
-    struct file_names files = {.dir = "seg"};
     int incomplete = 0;
 
     world_append_random(t, w, 150, WORLD_START, WORLD_START + 3 * HOUR);
     world_upkeep(t, w, UPKEEP_FLUSH);
-    world_reopen(t, w);
-    CHECK_INT(t, fs_list(fs, "seg", add_name, &files, NULL), 0);
-    files.dir = "dict";
-    CHECK_INT(t, fs_list(fs, "dict", add_name, &files, NULL), 0);
-    CHECK(t, files.n >= 3);
-    for (int i = 0; i < files.n; i++) {
-        uint64_t size = 0;
-        CHECK_INT(t, fs_path_size(fs, files.names[i], &size, NULL), 0);
-        for (uint64_t bit = (uint64_t)i; bit < size * 8; bit += 1 + size * 8 / 12) {
-            CHECK(t, sim_fs_flip(w->sim, files.names[i], bit));
-            world_reopen(t, w);
-            check_damaged(t, w, full_total(w), files.names[i], &incomplete);
-            CHECK(t, sim_fs_flip(w->sim, files.names[i], bit));
-        }
-        CHECK(t, sim_fs_break(w->sim, files.names[i], EIO));
-        world_reopen(t, w);
-        check_damaged(t, w, full_total(w), files.names[i], &incomplete);
-        CHECK(t, sim_fs_break(w->sim, files.names[i], 0));
-    }
+    world_damage(t, w, 12, check_damaged, &incomplete);
     CHECK(t, incomplete > 20);
-    world_reopen(t, w);
     incomplete = 0;
-    check_damaged(t, w, full_total(w), "all are well again", &incomplete);
+    check_damaged(t, w, "all are well again", &incomplete);
     CHECK_INT(t, incomplete, 0);
     world_free(w);
 }

@@ -301,10 +301,72 @@ static void estimates_from_indexes(struct test *t)
     world_free(w);
 }
 
+/* ---- Damage */
+
+static int count_found(void *ctx, const struct store_found *f)
+{
+    int *n = ctx;
+    *n += f->profile != NULL;
+    return 0;
+}
+
+static int count_series(void *ctx, const struct store_series *s)
+{
+    int *n = ctx;
+    *n += s->n_types == 2;
+    return 0;
+}
+
+/* Everything is found, or it is said what is not. */
+static void check_damaged(struct test *t, struct world *w, const char *path, void *arg)
+{
+    struct store_find find = {.tenant = BYTES("default"),
+                              .from_ns = WORLD_START,
+                              .to_ns = WORLD_START + DAY,
+                              .with_samples = true};
+    struct link link = world_link(1);
+    int n_found = 0, n_series = 0, n_traced = 0, *n_bad = arg;
+    struct error err = {{0}};
+    int r = store_profiles(w->store, &find, count_found, &n_found, &err);
+
+    if (r == 0 ? n_found != w->n_profiles
+               : r != -EBADMSG || n_found >= w->n_profiles || !err.text[0]) {
+        printf("# %s: %d, %d of %d profiles, \"%s\"\n", path, r, n_found, w->n_profiles, err.text);
+        t->failures++;
+    }
+    *n_bad += r < 0;
+    find.has_trace = true;
+    memcpy(find.trace_id, link.trace_id, 16);
+    r = store_profiles(w->store, &find, count_found, &n_traced, &err);
+    CHECK(t, r == 0 || r == -EBADMSG);
+    r = store_series(w->store, BYTES("default"), NULL, WORLD_START, WORLD_START + DAY, count_series,
+                     &n_series, &err);
+    CHECK(t, r == 0 ? n_series == WORLD_SERIES : r == -EBADMSG && n_series <= WORLD_SERIES);
+    struct store_plan plan = {
+        .tenant = BYTES("default"), .from_ns = WORLD_START, .to_ns = WORLD_START + DAY};
+    struct store_estimate estimate;
+    r = store_estimate(w->store, &plan, &estimate, &err);
+    CHECK(t, r == 0 || r == -EBADMSG);
+}
+
+static void finds_what_is_left_when_files_rot(struct test *t)
+{
+    struct world *w = world_new(t, 25);
+    int n_bad = 0;
+
+    world_append_random(t, w, 150, WORLD_START, WORLD_START + 3 * HOUR);
+    world_upkeep(t, w, UPKEEP_FLUSH);
+    world_damage(t, w, 12, check_damaged, &n_bad);
+    CHECK(t, n_bad > 10);
+    n_bad = 0;
+    check_damaged(t, w, "all are well again", &n_bad);
+    CHECK_INT(t, n_bad, 0);
+    world_free(w);
+}
+
 static const struct test_case cases[] = {
-    TEST(finds_profiles_as_they_came),
-    TEST(stops_when_the_sink_or_the_limit_says_so),
-    TEST(names_the_series_that_have_data),
-    TEST(estimates_from_indexes),
+    TEST(finds_profiles_as_they_came),       TEST(stops_when_the_sink_or_the_limit_says_so),
+    TEST(names_the_series_that_have_data),   TEST(estimates_from_indexes),
+    TEST(finds_what_is_left_when_files_rot),
 };
 TEST_MAIN(cases)

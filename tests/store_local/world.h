@@ -1,5 +1,7 @@
 #pragma once
 
+#include <errno.h>
+
 #include "lib/set_clock.h"
 #include "lib/sim_fs.h"
 #include "lib/test.h"
@@ -305,4 +307,60 @@ static inline void world_upkeep(struct test *t, struct world *w, enum store_upke
     if (r < 0)
         printf("# upkeep: %s\n", err.text);
     CHECK(t, r >= 0);
+}
+
+/* ---- Files */
+
+struct world_files {
+    char names[64][64];
+    int n;
+    const char *dir;
+};
+
+static inline int world_add_file_(void *arg, const char *name, bool is_dir)
+{
+    struct world_files *f = arg;
+
+    if (!is_dir && f->n < 64)
+        snprintf(f->names[f->n++], 64, "%s/%s", f->dir, name);
+    return 0;
+}
+
+/* The segments and dictionaries there are. */
+static inline struct world_files world_list_files(struct world *w)
+{
+    struct world_files f = {.dir = "seg"};
+
+    (void)fs_list(sim_fs_fs(w->sim), "seg", world_add_file_, &f, NULL);
+    f.dir = "dict";
+    (void)fs_list(sim_fs_fs(w->sim), "dict", world_add_file_, &f, NULL);
+    return f;
+}
+
+/*
+ * Damages every file in turn, in about `per_file` places, and makes it unreadable once; calls
+ * check() each time with a store that has just been opened, and mends it again.
+ */
+static inline void
+world_damage(struct test *t, struct world *w, uint64_t per_file,
+             void (*check)(struct test *t, struct world *w, const char *path, void *arg), void *arg)
+{
+    struct world_files files = world_list_files(w);
+
+    CHECK(t, files.n >= 3);
+    for (int i = 0; i < files.n; i++) {
+        uint64_t size = 0;
+        CHECK_INT(t, fs_path_size(sim_fs_fs(w->sim), files.names[i], &size, NULL), 0);
+        for (uint64_t bit = (uint64_t)i; bit < size * 8; bit += 1 + size * 8 / per_file) {
+            CHECK(t, sim_fs_flip(w->sim, files.names[i], bit));
+            world_reopen(t, w);
+            check(t, w, files.names[i], arg);
+            CHECK(t, sim_fs_flip(w->sim, files.names[i], bit));
+        }
+        world_reopen(t, w);
+        CHECK(t, sim_fs_break(w->sim, files.names[i], EIO));
+        check(t, w, files.names[i], arg);
+        CHECK(t, sim_fs_break(w->sim, files.names[i], 0));
+    }
+    world_reopen(t, w);
 }
