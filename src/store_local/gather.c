@@ -144,7 +144,11 @@ static void add_row(struct ask *a, struct found_row *row)
     uint32_t step = ask_step(a, row->start_ns);
 
     if (is_instant && a->plan->instant != INSTANT_SUM) {
-        add_instant(a, row, step);
+        /* A moment is one: its samples have no times of their own. */
+        if (a->reads_times)
+            row->has_pick = false;
+        if (row->pick.kind != PICK_SIDE_LATE)
+            add_instant(a, row, step);
         return;
     }
     uint32_t cell = ask_cell(a, a->series.data[row->series].group, step);

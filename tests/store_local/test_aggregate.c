@@ -384,9 +384,11 @@ static void check_ask(struct test *t, struct world *w, struct ask asked)
         matchers[q->plan.n_attributes++] =
             (struct matcher){BYTES("odd"), MATCH_NOT_EQUAL, bytes_of(odd), NULL};
     q->plan.function = bytes_of(function);
-    q->plan.has_trace = q->trace > 0;
     struct link link = world_link(q->trace);
+    q->plan.has_trace = q->trace > 0 && q->trace < 3;
+    q->plan.has_span = q->trace > 1;
     memcpy(q->plan.trace_id, link.trace_id, 16);
+    memcpy(q->plan.span_id, link.span_id, 8);
 
     int r = store_aggregate(w->store, &q->plan, a, &err);
     CHECK_INT(t, r, 0);
@@ -618,6 +620,38 @@ static void places_samples_by_their_own_times(struct test *t)
     world_free(w);
 }
 
+static void leaves_moments_where_they_are_in_time(struct test *t)
+{
+    struct world *w = world_new(t, 18);
+    struct selector *selector = NULL;
+
+    world_append_random(t, w, 200, WORLD_START, WORLD_START + HOUR);
+    world_upkeep(t, w, UPKEEP_FLUSH);
+    CHECK_INT(t, selector_parse(bytes_of("inuse_space"), &selector, NULL), 0);
+    for (int instant = 0; instant < 3; instant++) {
+        struct store_answer *a = store_answer_new((size_t)64 << 20);
+        struct store_answer *b = store_answer_new((size_t)64 << 20);
+        struct store_plan plan = {.tenant = BYTES("default"),
+                                  .selector = selector,
+                                  .from_ns = WORLD_START + 10 * MINUTE,
+                                  .to_ns = WORLD_START + 40 * MINUTE,
+                                  .step_ns = 5 * SECOND,
+                                  .instant = (enum plan_instant)instant,
+                                  .what = PLAN_TOTALS};
+        CHECK_INT(t, store_aggregate(w->store, &plan, a, NULL), 0);
+        plan.by_sample_time = true;
+        CHECK_INT(t, store_aggregate(w->store, &plan, b, NULL), 0);
+        CHECK(t, a->cells.len > 0);
+        CHECK_INT(t, a->cells.len, b->cells.len);
+        for (size_t i = 0; i < a->cells.len && i < b->cells.len; i++)
+            CHECK_INT(t, b->cells.data[i].value, a->cells.data[i].value);
+        store_answer_free(a);
+        store_answer_free(b);
+    }
+    selector_free(selector);
+    world_free(w);
+}
+
 static int ask_simply(struct world *w, struct store_plan *plan, struct store_answer *a,
                       struct error *err)
 {
@@ -654,7 +688,7 @@ static void names_the_memory_limit_that_it_would_pass(struct test *t)
     world_append_random(t, w, 100, WORLD_START, WORLD_START + HOUR);
     struct bytes pod = BYTES("pod");
     struct matcher threads = {BYTES("thread.name"), MATCH_EQUAL, BYTES("t1"), NULL};
-    for (size_t limit = 1; !ok && limit < (size_t)64 << 20; limit += limit / 16 + 1) {
+    for (size_t limit = 1; !ok && limit < (size_t)64 << 20; limit += 509) {
         ok = true;
         for (int what = 0; what < 12; what++) {
             struct store_answer *a = store_answer_new((size_t)64 << 20);
@@ -678,12 +712,71 @@ static void names_the_memory_limit_that_it_would_pass(struct test *t)
         }
     }
     CHECK(t, ok);
-    for (size_t limit = 1; limit < (size_t)4 << 20; limit += limit / 4 + 1) {
-        struct store_answer *a = store_answer_new(limit);
-        struct store_plan plan = {.what = PLAN_STACKS};
-        struct error err = {{0}};
-        int r = ask_simply(w, &plan, a, &err);
-        CHECK(t, r == 0 || r == -ENOBUFS);
+    ok = false;
+    for (size_t limit = 1; !ok && limit < (size_t)4 << 20; limit += 509) {
+        ok = true;
+        for (int what = 0; what < 4; what++) {
+            struct store_answer *a = store_answer_new(limit);
+            struct store_plan plan = {
+                .what = (enum plan_what)what, .group_by = &pod, .n_group_by = 1, .step_ns = HOUR};
+            struct error err = {{0}};
+            int r = ask_simply(w, &plan, a, &err);
+            CHECK(t, r == 0 || (r == -ENOBUFS && strstr(err.text, "limit") != NULL));
+            ok = ok && r == 0;
+            store_answer_free(a);
+        }
+    }
+    CHECK(t, ok);
+    world_free(w);
+}
+
+/* A profile whose samples have attributes that are not text. */
+static void append_numbers(struct test *t, struct world *w)
+{
+    struct dict *d = w->source->set->dict;
+    struct profile *p = profile_set_add(w->source->set);
+    struct label service = {BYTES("service.name"), BYTES("svc")};
+    struct store_incoming in = {.profile = p, .labels = &service, .n_labels = 1};
+    struct store_outcome outcome = {0};
+    struct attribute kinds[] = {
+        {.key = dict_cstring(d, "size"), .kind = ATTRIBUTE_INT, .number = 42},
+        {.key = dict_cstring(d, "is_hot"), .kind = ATTRIBUTE_BOOL, .number = 1},
+        {.key = dict_cstring(d, "is_hot"), .kind = ATTRIBUTE_BOOL, .number = 0}};
+
+    profile_add_ctype(p, "cpu", "nanoseconds");
+    p->time_unix_ns = WORLD_START;
+    for (int i = 0; i < 3; i++) {
+        uint32_t id = dict_attribute(d, kinds[i]);
+        int64_t value = (int64_t)1 << i;
+        struct sample s = {
+            .node = world_stack_node(w, 1), .attrs = dict_attrs(d, &id, 1), .values = &value};
+        profile_add(p, &s);
+    }
+    CHECK_INT(t, store_append(w->store, w->source, BYTES("default"), &in, 1, &outcome, NULL), 0);
+    CHECK_INT(t, outcome.verdict, STORE_STORED);
+}
+
+static void filters_by_numbers_and_truth_too(struct test *t)
+{
+    static const struct {
+        const char *name, *value;
+        enum match_op op;
+        int64_t want;
+    } cases[] = {{"size", "42", MATCH_EQUAL, 1},     {"size", "43", MATCH_EQUAL, -1},
+                 {"is_hot", "true", MATCH_EQUAL, 2}, {"is_hot", "false", MATCH_EQUAL, 4},
+                 {"is_hot", "", MATCH_EQUAL, 1},     {"is_hot", "true", MATCH_NOT_EQUAL, 5}};
+    struct world *w = world_new(t, 17);
+
+    append_numbers(t, w);
+    for (size_t i = 0; i < ARRAY_SIZE(cases) * 2; i++) {
+        size_t k = i % ARRAY_SIZE(cases);
+        struct store_answer *a = store_answer_new((size_t)64 << 20);
+        struct matcher m = {bytes_of(cases[k].name), cases[k].op, bytes_of(cases[k].value), NULL};
+        struct store_plan plan = {.what = PLAN_TOTALS, .attributes = &m, .n_attributes = 1};
+        if (i == ARRAY_SIZE(cases))
+            world_upkeep(t, w, UPKEEP_SETTLE);
+        CHECK_INT(t, ask_simply(w, &plan, a, NULL), 0);
+        CHECK_INT(t, a->cells.len > 0 ? a->cells.data[0].value : -1, cases[k].want);
         store_answer_free(a);
     }
     world_free(w);
@@ -843,8 +936,10 @@ static const struct test_case cases[] = {
     TEST(hides_what_was_erased_and_not_what_came_after),
     TEST(shows_nothing_that_has_expired),
     TEST(places_samples_by_their_own_times),
+    TEST(leaves_moments_where_they_are_in_time),
     TEST(ends_when_it_is_cancelled),
     TEST(names_the_memory_limit_that_it_would_pass),
+    TEST(filters_by_numbers_and_truth_too),
     TEST(knows_nothing_of_other_tenants),
     TEST(answers_with_what_is_left_when_files_rot),
     TEST(sees_what_was_acknowledged_and_counts_it_once),
