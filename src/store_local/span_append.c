@@ -120,7 +120,7 @@ static int encode_all(const struct store_span *spans, size_t n, int64_t oldest_n
 static int commit_payloads(struct local *l, struct bytes tenant, const struct payloads *p,
                            struct commit_item *item, struct error *err)
 {
-    struct tenant *t;
+    struct tenant *t = NULL;
 
     int r = local_may_write(l, err);
     if (r == 0)
@@ -145,6 +145,8 @@ int local_append_spans(struct store *s, struct bytes tenant, const struct store_
     CLEANUP(payloads_done) struct payloads payloads = {0};
     struct commit_item item = {0};
 
+    if (n == 0)
+        return 0;
     for (size_t i = 0; i < n; i++) {
         int r = check_span(l, i, &spans[i], now, err);
         if (r < 0)

@@ -71,6 +71,8 @@ int span_writer_new(struct local *l, const struct span_file_options *options,
         return error_set(err, -ENOMEM, "could not write a segment of spans: no memory");
     w->l = l;
     w->options = *options;
+    if (w->options.max_entries == 0)
+        w->options.max_entries = SPAN_ENTRIES_MAX;
     budget_init(&w->budget, SPAN_WRITER_BYTES_MAX);
     arena_init(&w->arena, &w->budget);
     arena_init(&w->names, &w->budget);
@@ -144,7 +146,7 @@ static void list_services(struct span_writer *w, struct span_block *b)
 
 static void list_traces(struct span_writer *w, const struct span_head *h)
 {
-    if (w->entries.len + h->n_traces > SPAN_ENTRIES_MAX)
+    if (w->entries.len + h->n_traces > w->options.max_entries)
         w->has_too_many_entries = true;
     for (uint32_t i = 0; i < h->n_traces && !w->has_too_many_entries; i++) {
         uint64_t fingerprint = trace_fingerprint(h->traces + (size_t)i * 16);
@@ -155,7 +157,7 @@ static void list_traces(struct span_writer *w, const struct span_head *h)
 static int end_block(struct span_writer *w, struct error *err)
 {
     struct span_block b = {.n = (uint32_t)w->spans.len};
-    struct span_head head;
+    struct span_head head = {0};
 
     if (b.n == 0)
         return 0;
@@ -535,7 +537,8 @@ static int read_page(struct local *l, const struct span_file *f, const struct sp
     if (r < 0)
         return r;
     struct bytes in = block_bytes(block);
-    if (column_decode_u64(&in, p->n, fingerprints) < 0 || column_decode_u64(&in, p->n, blocks) < 0)
+    if (column_decode_u64(&in, p->n, fingerprints) < 0 ||
+        column_decode_u64(&in, p->n, blocks) < 0 || in.len > 0)
         return error_set(err, -EBADMSG, "segment %" PRIu64 ": a page of traces is malformed",
                          block_file_id(f->file));
     for (uint32_t i = 0; i < p->n; i++) {

@@ -74,6 +74,7 @@ struct span_file_options {
     uint8_t tier;
     int64_t window_start_ns, window_len_ns;
     uint64_t tombstone_seq;
+    size_t max_entries; /* in the index of traces: beyond, there is none; 0: 8 million */
 };
 
 int span_writer_new(struct local *l, const struct span_file_options *options,

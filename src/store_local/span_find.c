@@ -67,6 +67,7 @@ struct adding {
     const struct store_span_find *find;
     struct segment *segment;
     struct span_file *file;
+    bool by_trace; /* only blocks that the index of traces names */
 };
 
 static int add_block(void *arg, uint32_t block)
@@ -83,7 +84,7 @@ static int add_blocks(struct adding *a, struct error *err)
 {
     int r = 0;
 
-    if (a->find->has_trace)
+    if (a->by_trace)
         return span_file_trace(a->merge->l, a->file, a->find->trace_id, add_block, a, err);
     for (uint32_t i = 0; i < a->file->n_blocks && r == 0; i++)
         r = add_block(a, i);
@@ -94,7 +95,6 @@ static int add_blocks(struct adding *a, struct error *err)
  * are looked at. */
 static int add_segment(struct local *l, struct adding *a, struct error *err)
 {
-    struct store_span_find any = *a->find;
     bool was_bad = atomic_load(&a->segment->is_bad);
     struct error why = {0};
 
@@ -107,8 +107,7 @@ static int add_segment(struct local *l, struct adding *a, struct error *err)
     r = add_blocks(a, &why);
     if (r == -EBADMSG || r == -EIO) {
         local_log(l, "%s; all blocks are searched", why.text);
-        any.has_trace = false;
-        a->find = &any;
+        a->by_trace = false;
         r = add_blocks(a, &why);
     }
     return r < 0 ? error_set(err, r, "could not search spans: no memory") : 0;
@@ -121,7 +120,8 @@ static int add_segments(struct searched *s, const struct store_span_find *find,
 
     for (size_t i = 0; i < s->version->segments.len && r == 0; i++) {
         struct segment *segment = s->version->segments.data[i];
-        struct adding a = {.merge = m, .find = find, .segment = segment};
+        struct adding a = {
+            .merge = m, .find = find, .segment = segment, .by_trace = find->has_trace};
         if (segment->kind == SEGMENT_SPANS && segment->tenant == s->tenant &&
             segment->max_ns >= m->from_ns && segment->min_ns < m->to_ns)
             r = add_segment(s->l, &a, err);
