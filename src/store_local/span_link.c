@@ -14,12 +14,8 @@ struct known {
     struct local *l;
     uint32_t tenant;
     const struct span_rows *rows;
-    bool *is_known; /* per row */
-    struct budget *budget;
-
-    /* While segments are searched. */
-    const uint8_t *trace_id;
-    const struct span_file *file;
+    bool *is_known;   /* per row */
+    bool *is_suspect; /* per block of the file being searched */
 };
 
 static void look_in_memory(struct known *k)
@@ -34,16 +30,6 @@ static void look_in_memory(struct known *k)
     }
 }
 
-/* Whether a row may be in the block, as far as its ids tell. */
-static bool is_suspect(const struct known *k, size_t row, const struct span_head *h)
-{
-    const struct store_span *s = &k->rows->spans[row];
-
-    return !k->is_known[row] && s->start_ns >= h->min_ns && s->start_ns <= h->max_ns &&
-           memcmp(s->trace_id, k->trace_id, sizeof(s->trace_id)) == 0 &&
-           span_head_has_span(h, s->span_id);
-}
-
 static bool is_among(const struct span_rows *rows, const struct store_span *s)
 {
     size_t at = BISECT(rows->n, i, span_compare(&rows->spans[i], s) < 0);
@@ -52,30 +38,47 @@ static bool is_among(const struct span_rows *rows, const struct store_span *s)
 }
 
 /* What cannot be read cannot be told: the span is taken as new. */
-static int look_in_block(void *arg, uint32_t block)
+static void look_in_block(struct known *k, const struct span_file *f, const struct span_block *b)
 {
-    struct known *k = arg;
-    const struct span_block *b = &k->file->blocks[block];
     const struct store_span *spans = k->rows->spans;
     CLEANUP(block_unrefp) struct block *bytes = NULL;
-    struct span_head head;
     struct span_rows rows = {0};
+    struct budget budget; /* of its own: a bad block must not spend that of the batch */
     struct arena arena;
 
     if (b->max_ns < spans[0].start_ns || b->min_ns > spans[k->rows->n - 1].start_ns ||
-        block_file_read(k->file->file, b->ref, k->l->cache, &bytes, NULL) < 0 ||
-        span_head(block_bytes(bytes), &head) < 0)
-        return 0;
-    arena_init(&arena, k->budget);
-    for (size_t i = 0; i < k->rows->n; i++) {
-        if (!is_suspect(k, i, &head))
-            continue;
-        if (rows.n == 0 && span_decode(block_bytes(bytes), &arena, &rows, NULL) < 0)
-            break;
-        k->is_known[i] = is_among(&rows, &spans[i]);
+        block_file_read(f->file, b->ref, k->l->cache, &bytes, NULL) < 0)
+        return;
+    budget_init(&budget, LINK_BYTES_MAX);
+    arena_init(&arena, &budget);
+    if (span_decode(block_bytes(bytes), &arena, &rows, NULL) == 0) {
+        for (size_t i = 0; i < k->rows->n; i++)
+            k->is_known[i] = k->is_known[i] || is_among(&rows, &spans[i]);
     }
     arena_done(&arena);
+}
+
+static int suspect(void *arg, uint32_t block)
+{
+    struct known *k = arg;
+
+    k->is_suspect[block] = true;
     return 0;
+}
+
+static void look_in_file(struct known *k, const struct span_file *f, const struct span_head *head)
+{
+    k->is_suspect = calloc((size_t)f->n_blocks + 1, sizeof(*k->is_suspect));
+    if (!k->is_suspect)
+        return;
+    for (uint32_t t = 0; t < head->n_traces; t++)
+        (void)span_file_trace(k->l, f, head->traces + (size_t)t * 16, suspect, k, NULL);
+    for (uint32_t i = 0; i < f->n_blocks; i++) {
+        if (k->is_suspect[i])
+            look_in_block(k, f, &f->blocks[i]);
+    }
+    free(k->is_suspect);
+    k->is_suspect = NULL;
 }
 
 static void look_in_segments(struct known *k, const struct span_head *head)
@@ -85,14 +88,9 @@ static void look_in_segments(struct known *k, const struct span_head *head)
     for (size_t i = 0; i < v->segments.len; i++) {
         struct segment *s = v->segments.data[i];
         struct span_file *f;
-        if (s->kind != SEGMENT_SPANS || s->tenant != k->tenant || s->min_ns > head->max_ns ||
-            s->max_ns < head->min_ns || s->is_bad || span_file_get(k->l, s, &f, NULL) < 0)
-            continue;
-        k->file = f;
-        for (uint32_t t = 0; t < head->n_traces; t++) {
-            k->trace_id = head->traces + (size_t)t * 16;
-            (void)span_file_trace(k->l, f, k->trace_id, look_in_block, k, NULL);
-        }
+        if (s->kind == SEGMENT_SPANS && s->tenant == k->tenant && s->min_ns <= head->max_ns &&
+            s->max_ns >= head->min_ns && !s->is_bad && span_file_get(k->l, s, &f, NULL) == 0)
+            look_in_file(k, f, head);
     }
 }
 
@@ -121,7 +119,7 @@ static int link_rows(struct local *l, uint64_t seq, const struct record_spans *r
         return r;
     (void)span_head(rec->payload, &head);
     size_t n = rows.n;
-    struct known k = {.l = l, .tenant = rec->tenant, .rows = &rows, .budget = arena->budget};
+    struct known k = {.l = l, .tenant = rec->tenant, .rows = &rows};
     k.is_known = arena_new(arena, bool, n);
     if (!k.is_known)
         return budget_error(arena->budget, err);
