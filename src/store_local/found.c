@@ -199,7 +199,7 @@ static int find_in_block(struct find_block *b, const struct strip *strip,
     struct find *f = b->f;
     struct local *l = f->snap->local;
     bool wants_side = f->what->has_trace || f->what->has_span || f->what->with_samples;
-    int r = row_block_read(l, b->part, strip, b->block, ROWS_ALL, &b->rows, err);
+    int r = row_block_read(b->part, strip, b->block, ROWS_ALL, &b->rows, err);
 
     if (r == 0 && wants_side && b->rows.side_at)
         r = strip_sides(l, b->part, b->block, &b->rows, &b->sides, err);

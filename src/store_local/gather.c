@@ -296,8 +296,7 @@ static int gather_block(struct gather *g, const struct strip_ask *s, const struc
 {
     struct ask *a = g->a;
     CLEANUP(row_block_done) struct row_block rows = {0};
-    int r =
-        row_block_read(a->snap->local, g->part, s->strip, b, ROWS_TOTALS | ROWS_WINDOW, &rows, err);
+    int r = row_block_read(g->part, s->strip, b, ROWS_TOTALS | ROWS_WINDOW, &rows, err);
 
     if (r < 0)
         return r;

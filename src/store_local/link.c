@@ -183,9 +183,7 @@ int local_is_stored(struct local *l, uint32_t tenant, const struct series *serie
         return 0;
     if (memtable_has(l->head, &key) || (l->frozen && memtable_has(l->frozen, &key)))
         return 1;
-    static const uint8_t none[16];
-    return local_find_in_segments(l, tenant, series->id, start_ns, id != NULL, id ? id : none,
-                                  content_hash);
+    return local_find_in_segments(l, tenant, series->id, start_ns, id, content_hash);
 }
 
 static bool run_keys_are_below(const struct run *run, uint32_t n_nodes, uint32_t *keys)

@@ -98,6 +98,7 @@ struct strip {
 
 /* A part's index, decoded. */
 struct part {
+    struct local *l;
     struct segment_file *file;
     const struct part_entry *entry;
     struct strip *strips; /* by series, then level */
@@ -149,9 +150,8 @@ struct row_block {
 };
 
 /* Decodes the row block; `columns` says what beside starts and places is wanted. */
-int row_block_read(struct local *l, const struct part *p, const struct strip *s,
-                   const struct strip_block *b, unsigned columns, struct row_block *ret,
-                   struct error *err);
+int row_block_read(const struct part *p, const struct strip *s, const struct strip_block *b,
+                   unsigned columns, struct row_block *ret, struct error *err);
 void row_block_done(struct row_block *r); /* zeroed is fine */
 
 /*
@@ -179,12 +179,12 @@ static inline struct bytes strip_row_side(const struct row_block *r, const struc
 }
 
 /*
- * Whether a profile is in a segment already: same series and start, and the same id, or no id on
- * either side and the same content. Rows that a tombstone hides do not count. 1, 0, or negative
- * when a file could not be read. Call with the lock held.
+ * Whether a profile is in a segment already: same series and start, and the same id (16 bytes), or
+ * no id (NULL) on either side and the same content. Rows that a tombstone hides do not count. 1, 0,
+ * or negative when a file could not be read. Call with the lock held.
  */
 int local_find_in_segments(struct local *l, uint32_t tenant, uint32_t series, int64_t start_ns,
-                           bool has_id, const uint8_t id[16], uint64_t content_hash);
+                           const uint8_t *id, uint64_t content_hash);
 
 /*
  * ---- Writing

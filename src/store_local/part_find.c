@@ -35,7 +35,7 @@ static int find_in_part(struct local *l, struct segment_file *f, uint32_t i, con
         CLEANUP(row_block_done) struct row_block rows = {0};
         if (w->start_ns < block->min_ns || w->start_ns > block->max_ns)
             continue;
-        r = row_block_read(l, &p, s, block, ROWS_IDS, &rows, NULL);
+        r = row_block_read(&p, s, block, ROWS_IDS, &rows, NULL);
         if (r < 0)
             return r;
         for (uint32_t j = 0; j < rows.n; j++) {
@@ -72,9 +72,9 @@ static int find_in_segment(struct local *l, struct segment *s, const struct want
 }
 
 int local_find_in_segments(struct local *l, uint32_t tenant, uint32_t series, int64_t start_ns,
-                           bool has_id, const uint8_t id[16], uint64_t content_hash)
+                           const uint8_t *id, uint64_t content_hash)
 {
-    struct wanted w = {series, start_ns, has_id ? id : NULL, content_hash};
+    struct wanted w = {series, start_ns, id, content_hash};
     CLEANUP(hidden_freep) struct hidden *hidden = NULL;
     const struct version *v = l->version;
     struct tenant *t = local_tenant(l, tenant);

@@ -321,7 +321,7 @@ int part_open(struct local *l, struct segment_file *f, uint32_t i, struct part *
               struct error *err)
 {
     CLEANUP(block_unrefp) struct block *index = NULL;
-    CLEANUP(part_done) struct part p = {.file = f, .entry = &f->parts[i]};
+    CLEANUP(part_done) struct part p = {.l = l, .file = f, .entry = &f->parts[i]};
 
     int r = block_file_read(f->file, p.entry->index, l->cache, &index, err);
     if (r < 0)

@@ -256,15 +256,14 @@ static void row_block_donep(struct row_block *r)
     row_block_done(r);
 }
 
-int row_block_read(struct local *l, const struct part *p, const struct strip *s,
-                   const struct strip_block *b, unsigned columns, struct row_block *ret,
-                   struct error *err)
+int row_block_read(const struct part *p, const struct strip *s, const struct strip_block *b,
+                   unsigned columns, struct row_block *ret, struct error *err)
 {
     CLEANUP(block_unrefp) struct block *block = NULL;
     CLEANUP(row_block_donep) struct row_block rows = {.n = b->n_rows, .n_types = s->n_types};
     enum level level = (enum level)s->level;
 
-    int r = block_file_read(p->file->file, b->rows, l->cache, &block, err);
+    int r = block_file_read(p->file->file, b->rows, p->l->cache, &block, err);
     if (r < 0)
         return r;
     if (allot(&rows, level, b->side.len > 0, columns) < 0)

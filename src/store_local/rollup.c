@@ -14,15 +14,15 @@
 
 /* ---- Attributes */
 
-static const char *const ROLLUP_KEPT[] = {
+static const char *const rollup_kept[] = {
     "endpoint",   "feature_flag", "feature_flag.key", "feature_flag.variant",       "http.route",
     "rpc.method", "span.name",    "thread.name",      "messaging.destination.name",
 };
 
 bool rollup_keeps(struct bytes attribute)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(ROLLUP_KEPT); i++) {
-        if (bytes_are(attribute, ROLLUP_KEPT[i]))
+    for (size_t i = 0; i < ARRAY_SIZE(rollup_kept); i++) {
+        if (bytes_are(attribute, rollup_kept[i]))
             return true;
     }
     return false;

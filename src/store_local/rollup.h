@@ -10,8 +10,9 @@
  * hour and day, and per function. Values, totals, durations and numbers of profiles are sums; a
  * bucket without rows has no row.
  *
- * Sample attributes are cut down to those that questions are asked by (ROLLUP_KEPT); where the set
- * of what is left is not known to the epoch, the full set stays, which is as right and only larger.
+ * Sample attributes are cut down to those that questions are asked by (rollup_keeps()); where the
+ * set of what is left is not known to the epoch, the full set stays, which is as right and only
+ * larger.
  *
  * A level is written only where it pays: at most 1/ROLLUP_PAYS of the samples of the level below it
  * (functions per hour: of the raw rows). A strip whose sums would take more memory than

@@ -39,7 +39,7 @@ static int open_block(struct row_stream *s, struct error *err)
     if (s->is_open)
         return 0;
     row_stream_close(s);
-    int r = row_block_read(s->l, s->part, s->strip, b, s->columns, &s->rows, err);
+    int r = row_block_read(s->part, s->strip, b, s->columns, &s->rows, err);
     if (r == 0)
         r = strip_payloads(s->l, s->part, b, &s->rows, &s->payloads, err);
     if (r == 0 && s->columns & ROWS_IDS && s->rows.side_at)

@@ -63,7 +63,7 @@ static int block_has(struct walk *w, const struct part *p, const struct strip *s
             return 1;
     }
     CLEANUP(row_block_done) struct row_block rows = {0};
-    int r = row_block_read(w->snap->local, p, s, b, 0, &rows, err);
+    int r = row_block_read(p, s, b, 0, &rows, err);
     for (size_t i = 0; r == 0 && i < w->n_ranges; i++) {
         size_t at = BISECT(rows.n, k, rows.start_ns[k] < w->ranges[i].from_ns);
         if (at < rows.n && rows.start_ns[at] < w->ranges[i].to_ns)

@@ -1,7 +1,6 @@
 #include "store_local/upkeep.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -171,8 +170,10 @@ int local_start_background(struct local *l, struct error *err)
 {
     int r = pthread_create(&l->background, NULL, background, l);
 
-    if (r != 0)
-        return error_set(err, -r, "could not start the thread for upkeep: %s", strerror(r));
+    if (r != 0) {
+        errno = r;
+        return error_set(err, -r, "could not start the thread for upkeep: %m");
+    }
     l->has_background = true;
     return 0;
 }

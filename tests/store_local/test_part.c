@@ -91,7 +91,7 @@ static int check_strip(struct test *t, struct world *w, const struct part *p, ui
         const struct strip_block *block = &p->blocks[s->first_block + b];
         CLEANUP(row_block_done) struct row_block rows = {0};
         CLEANUP(block_unrefp) struct block *payloads = NULL, *sides = NULL;
-        int r = row_block_read(&w->local, p, s, block, ROWS_ALL, &rows, err);
+        int r = row_block_read(p, s, block, ROWS_ALL, &rows, err);
         if (r == 0)
             r = strip_payloads(&w->local, p, block, &rows, &payloads, err);
         if (r == 0 && rows.side_at)
@@ -262,7 +262,7 @@ static void takes_rows_without_samples(struct test *t)
     CHECK_INT(t, f->n_parts, 1);
     CHECK_INT(t, part_open(&w.local, f, 0, &p, &err), 0);
     CHECK_INT(t, p.n_strips, 1);
-    CHECK_INT(t, row_block_read(&w.local, &p, p.strips, p.blocks, 0, &rows, &err), 0);
+    CHECK_INT(t, row_block_read(&p, p.strips, p.blocks, 0, &rows, &err), 0);
     CHECK_INT(t, rows.start_ns[0], INT64_MIN);
     CHECK_INT(t, rows.start_ns[1], INT64_MAX);
     CHECK_INT(t, strip_payloads(&w.local, &p, p.blocks, &rows, &payloads, &err), 0);

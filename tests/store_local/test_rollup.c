@@ -200,7 +200,7 @@ static void slow_sum(struct test *t, struct fixture *f, const struct part *p, en
             CLEANUP(row_block_done) struct row_block rows = {0};
             CLEANUP(block_unrefp) struct block *payloads = NULL;
             struct error err;
-            CHECK_INT(t, row_block_read(&f->w.local, p, s, block, ROWS_ALL, &rows, &err), 0);
+            CHECK_INT(t, row_block_read(p, s, block, ROWS_ALL, &rows, &err), 0);
             CHECK_INT(t, strip_payloads(&f->w.local, p, block, &rows, &payloads, &err), 0);
             for (uint32_t j = 0; j < rows.n; j++) {
                 if (rows.start_ns[j] < range.from_ns || rows.start_ns[j] >= range.to_ns)
@@ -363,7 +363,7 @@ static void sums_functions_once_per_stack(struct test *t)
 
     CHECK(t, s != NULL);
     const struct strip_block *b = &f.rolled_part.blocks[s->first_block];
-    CHECK_INT(t, row_block_read(&f.w.local, &f.rolled_part, s, b, ROWS_ALL, &rows, NULL), 0);
+    CHECK_INT(t, row_block_read(&f.rolled_part, s, b, ROWS_ALL, &rows, NULL), 0);
     CHECK_INT(t, strip_payloads(&f.w.local, &f.rolled_part, b, &rows, &payloads, NULL), 0);
     for (uint32_t i = 0; i < rows.n; i++) {
         struct bytes payload = strip_row_payload(&rows, payloads, i);
