@@ -37,7 +37,7 @@ struct comparing {
     void *arg;
 };
 
-static void cursor_open(struct comparing *c, struct cursor *at)
+static void cursor_open(struct cursor *at)
 {
     const struct part *p = &at->shelf->part;
     const struct strip_block *blocks = p->blocks + at->strip->first_block;
@@ -46,19 +46,18 @@ static void cursor_open(struct comparing *c, struct cursor *at)
     /* A block that cannot be read was told of already. */
     for (; at->block < at->strip->n_blocks; at->block++) {
         at->row = 0;
-        if (row_block_read(c->v->l, p, at->strip, &blocks[at->block], ROWS_IDS, &at->rows, NULL) ==
-            0)
+        if (row_block_read(p, at->strip, &blocks[at->block], ROWS_IDS, &at->rows, NULL) == 0)
             return;
     }
     at->is_at_end = true;
 }
 
-static void cursor_next(struct comparing *c, struct cursor *at)
+static void cursor_next(struct cursor *at)
 {
     if (++at->row < at->rows.n)
         return;
     at->block++;
-    cursor_open(c, at);
+    cursor_open(at);
 }
 
 static int64_t cursor_start(const struct cursor *at)
@@ -101,7 +100,7 @@ static int compare_start(struct comparing *c, uint32_t series, int64_t start_ns,
 
     for (size_t i = 0; i < c->cursors.len && r == 0; i++) {
         struct cursor *at = &c->cursors.data[i];
-        for (; !at->is_at_end && cursor_start(at) == start_ns; cursor_next(c, at)) {
+        for (; !at->is_at_end && cursor_start(at) == start_ns; cursor_next(at)) {
             struct segment *s = at->shelf->segment;
             struct seen one = {.segment = s,
                                .has_id = at->rows.has_id[at->row],
@@ -153,7 +152,7 @@ static int compare_series(struct comparing *c, uint32_t series)
                       (struct cursor){.shelf = &c->shelves.data[i], .strip = s}))
             r = -ENOMEM;
         else
-            cursor_open(c, &vec_last(&c->cursors));
+            cursor_open(&vec_last(&c->cursors));
     }
     while (r == 0 && first_start(c, &start))
         r = compare_start(c, series, start, what);

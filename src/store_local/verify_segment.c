@@ -214,7 +214,7 @@ static void opened_done(struct opened *o)
 static int open_block(struct check *c, const struct strip *s, const struct strip_block *b,
                       struct opened *o, struct error *err)
 {
-    int r = row_block_read(c->l, &c->part, s, b, ROWS_ALL, &o->rows, err);
+    int r = row_block_read(&c->part, s, b, ROWS_ALL, &o->rows, err);
 
     if (r == 0)
         r = strip_payloads(c->l, &c->part, b, &o->rows, &o->payloads, err);
