@@ -200,7 +200,8 @@ static bool is_open_somewhere(struct local *l, struct epoch *e)
 static bool is_dead_epoch(struct local *l, struct epoch *e)
 {
     return version_epoch(l->version, e->id) && e->memtables == 0 && e->readers == 0 &&
-           !version_uses_epoch(l, e->id) && epoch_mark_equal(&e->flushed, &e->durable) &&
+           e->pins == 0 && !version_uses_epoch(l, e->id) &&
+           epoch_mark_equal(&e->flushed, &e->durable) &&
            epoch_mark_equal(&e->logged, &e->durable) && !is_open_somewhere(l, e);
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "store_local/commit.h"
 #include "store_local/flush.h"
 #include "store_local/link.h"
 #include "store_local/version.h"
@@ -99,21 +100,51 @@ bool hidden_has(struct hidden *h, const struct series *series, uint64_t tombston
 
 /* ---- Erasing */
 
+/* Once for what an earlier flush could not write, once for what came since. */
+static int flush_all(struct local *l, struct error *err)
+{
+    int r;
+
+    do {
+        r = local_flush(l, err);
+    } while (r > 0);
+    return r;
+}
+
+/* With commits paused and nothing in memory. The logs go too: one may hold a second copy of a
+ * profile that was dropped when it was linked, which would be no copy any more. */
+static int publish_tombstone(struct local *l, const struct tombstone *t, struct error *err)
+{
+    struct version_edit edit = {.tombstone = t, .prunes_tombstones = true};
+
+    pthread_mutex_lock(&l->lock);
+    edit.flushed_wal = local_pass_log(l);
+    pthread_mutex_unlock(&l->lock);
+    return version_publish(l, &edit, err);
+}
+
 static int erase_locked(struct local *l, uint32_t tenant, const struct selector *selector,
                         struct cover_range range, struct error *err)
 {
-    int r = local_flush(l, err);
-
-    if (r < 0)
-        return error_prefix(err, r, "could not erase");
-    char *text = strndup((const char *)selector->text.data, selector->text.len);
-    if (!text)
-        return error_set(err, -ENOMEM, "could not erase: no memory");
+    CLEANUP(freep) char *text = strndup((const char *)selector->text.data, selector->text.len);
     struct tombstone t = {
         .tenant = tenant, .from_ns = range.from_ns, .to_ns = range.to_ns, .selector = text};
-    r = version_publish(l, &(struct version_edit){.tombstone = &t, .prunes_tombstones = true}, err);
-    free(text);
-    return r;
+
+    if (!text)
+        return error_set(err, -ENOMEM, "could not erase: no memory");
+    /* Most of it while appends go on, the rest while they wait. */
+    int r = flush_all(l, err);
+    pthread_mutex_lock(&l->lock);
+    commit_pause(l);
+    pthread_mutex_unlock(&l->lock);
+    if (r == 0)
+        r = flush_all(l, err);
+    if (r == 0)
+        r = publish_tombstone(l, &t, err);
+    pthread_mutex_lock(&l->lock);
+    commit_resume(l);
+    pthread_mutex_unlock(&l->lock);
+    return r < 0 ? error_prefix(err, r, "could not erase") : 0;
 }
 
 int local_erase(struct store *s, struct bytes tenant, const struct selector *selector,
