@@ -127,6 +127,11 @@ static int check_times(const struct local *l, const struct tenant *t, const stru
         return error_set(err, -EINVAL, "the profile is %lld s old: profiles are kept for %lld s",
                          (long long)((now - start) / 1000000000),
                          (long long)(max_age / 1000000000));
+    if (start < t->floors.profiles_ns)
+        return error_set(err, -EINVAL,
+                         "the profile is from %lld s before the oldest that are kept: older ones "
+                         "were removed by retention",
+                         (long long)((t->floors.profiles_ns - start) / 1000000000));
     return 0;
 }
 

@@ -171,7 +171,8 @@ static int collect_tenants(struct flush *f, struct error *err)
         struct tenant_entry e = {.id = t->id,
                                  .name = t->name,
                                  .series_file_len = t->series_file_len,
-                                 .policy = t->policy};
+                                 .policy = t->policy,
+                                 .floors = t->floors};
         if (t->is_durable && !vec_push(&f->budget, &f->tenants, e))
             return no_memory(err);
     }

@@ -266,6 +266,8 @@ static int link_profile(struct local *l, enum link_mode mode, uint64_t seq, stru
         return error_set(err, -ESTALE, "the series of a profile is not known");
     if (s->n_types != rec.n_types || s->is_group)
         return malformed("a profile", err);
+    if (mode == LINK_REPLAYED && rec.start_ns < t->floors.profiles_ns)
+        return 1; /* it was stored, and has been removed since */
     /* Before looking for its dictionary, which may be gone when this is a second copy. A file that
      * cannot be read must not keep new data out. */
     if (local_is_stored(l, rec.tenant, s, rec.start_ns, rec.has_id ? rec.id : NULL,

@@ -95,12 +95,21 @@ struct service {
     struct epoch *open; /* receives appends; NULL: none yet */
 };
 
+/*
+ * Where a tenant's data begin: what starts earlier was removed and never comes back, whatever the
+ * clock says later. They only rise.
+ */
+struct floors {
+    int64_t profiles_ns, spans_ns; /* 0: nothing was removed yet */
+};
+
 struct tenant {
     uint32_t id; /* from 1 */
     char *name;
     struct series_table *series;
     VEC(struct service) services;
     struct store_policy policy; /* zeros: the defaults */
+    struct floors floors;       /* as the manifest has them */
     bool is_logged, is_durable, is_flushed;
     uint64_t series_file_len; /* of series/ID.series, as the manifest has it */
 };
@@ -170,6 +179,7 @@ struct tenant_entry {
     char *name;
     uint64_t series_file_len;
     struct store_policy policy;
+    struct floors floors;
 };
 
 /* What the manifest says. Immutable once published; a new one replaces it whole. */

@@ -188,6 +188,7 @@ static int recover_tenant(struct local *l, const struct tenant_entry *entry, str
     if (!t)
         return error_set(err, -ENOMEM, "no memory for a tenant");
     t->policy = entry->policy;
+    t->floors = entry->floors;
     t->series_file_len = entry->series_file_len;
     t->is_logged = t->is_durable = t->is_flushed = true;
     int r = read_series(l, t, err);

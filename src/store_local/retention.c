@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "base/clock.h"
 #include "store_local/epoch.h"
 #include "store_local/version.h"
@@ -62,14 +63,27 @@ static int64_t cutoff_of(struct local *l, const struct tenant *t, enum segment_k
     return now - age;
 }
 
+static int64_t *floor_of(struct floors *f, enum segment_kind kind)
+{
+    return kind == SEGMENT_SPANS ? &f->spans_ns : &f->profiles_ns;
+}
+
+static int64_t cutoff_or_floor(struct local *l, const struct tenant *t, enum segment_kind kind)
+{
+    struct floors floors = t ? t->floors : (struct floors){0};
+    int64_t cutoff = cutoff_of(l, t, kind), floor = *floor_of(&floors, kind);
+
+    return cutoff > floor ? cutoff : floor;
+}
+
 int64_t retention_cutoff_ns(struct local *l, const struct tenant *t)
 {
-    return cutoff_of(l, t, SEGMENT_PROFILES);
+    return cutoff_or_floor(l, t, SEGMENT_PROFILES);
 }
 
 int64_t retention_span_cutoff_ns(struct local *l, const struct tenant *t)
 {
-    return cutoff_of(l, t, SEGMENT_SPANS);
+    return cutoff_or_floor(l, t, SEGMENT_SPANS);
 }
 
 /* ---- Choosing */
@@ -77,10 +91,12 @@ int64_t retention_span_cutoff_ns(struct local *l, const struct tenant *t)
 struct pass {
     struct local *l;
     struct budget budget;
-    VEC(struct segment *) live; /* by age, the oldest first */
+    VEC(struct segment *) live; /* by age, the oldest first; NULL: it dies */
     VEC(struct segment *) dead;
-    VEC(uint64_t) epochs; /* that die */
-    size_t n_quarter;
+    VEC(uint64_t) epochs;             /* that die */
+    VEC(struct tenant_entry) tenants; /* all, with their floors as they will be */
+    size_t n_quarter, n_sudden;
+    bool is_raised; /* a floor, by enough to be written down */
     uint64_t bytes; /* of what lives */
 };
 
@@ -89,6 +105,7 @@ static void pass_done(struct pass *p)
     vec_done(&p->budget, &p->live);
     vec_done(&p->budget, &p->dead);
     vec_done(&p->budget, &p->epochs);
+    vec_done(&p->budget, &p->tenants);
 }
 
 static int by_age(const void *a, const void *b)
@@ -105,6 +122,8 @@ static bool collect(struct pass *p)
     const struct version *v = p->l->version;
 
     if (!vec_append(&p->budget, &p->live, v->segments.data, v->segments.len))
+        return false;
+    if (!vec_append(&p->budget, &p->tenants, v->tenants.data, v->tenants.len))
         return false;
     if (p->live.len > 0)
         qsort(p->live.data, p->live.len, sizeof(struct segment *), by_age);
@@ -128,23 +147,89 @@ static bool kill_segment(struct pass *p, size_t i)
     return true;
 }
 
-static bool expire_by_age(struct pass *p)
+static bool is_of(const struct segment *s, uint32_t tenant, enum segment_kind kind)
 {
-    size_t n_sudden = 0;
+    return s && s->tenant == tenant && s->kind == kind;
+}
 
+/* Raises a floor; the files below it go. */
+static bool raise_floor(struct pass *p, struct tenant_entry *t, enum segment_kind kind, int64_t to)
+{
+    int64_t *floor = floor_of(&t->floors, kind);
+    bool hides = false;
+
+    if (to < *floor)
+        to = *floor;
     for (size_t i = 0; i < p->live.len; i++) {
         const struct segment *s = p->live.data[i];
-        int64_t cutoff = cutoff_of(p->l, local_tenant(p->l, s->tenant), s->kind);
-        if (s->max_ns >= cutoff)
+        hides |= is_of(s, t->id, kind) && s->min_ns < to;
+        if (is_of(s, t->id, kind) && s->max_ns < to && !kill_segment(p, i))
+            return false;
+    }
+    if (hides && to > *floor) {
+        p->is_raised |= to - *floor >= RETENTION_FLOOR_STEP_NS;
+        *floor = to;
+    }
+    return true;
+}
+
+/*
+ * Up to the cutoff, but no further than what is stored: a clock that was wrong must not keep new
+ * profiles out when it is right again. And no further than a quarter of all segments that did not
+ * expire just now: that is a jump, or a long sleep.
+ */
+static bool expire_by_age(struct pass *p, struct tenant_entry *t, enum segment_kind kind)
+{
+    int64_t cutoff = cutoff_of(p->l, local_tenant(p->l, t->id), kind), to = INT64_MIN;
+    bool is_held = false;
+
+    for (size_t i = 0; i < p->live.len && !is_held; i++) {
+        const struct segment *s = p->live.data[i];
+        if (!is_of(s, t->id, kind))
             continue;
-        /* One that has long been expired was so at once: a jump, or a long sleep. */
-        bool is_sudden = cutoff == INT64_MIN || s->max_ns < cutoff - 2 * RETENTION_JUMP_NS;
-        if (is_sudden && ++n_sudden > p->n_quarter)
-            continue;
-        if (!kill_segment(p, i))
+        if (s->max_ns >= cutoff) {
+            to = cutoff;
+            break;
+        }
+        bool is_sudden = s->max_ns < cutoff - 2 * RETENTION_JUMP_NS;
+        is_held = is_sudden && p->n_sudden >= p->n_quarter;
+        p->n_sudden += is_sudden && !is_held;
+        if (!is_held)
+            to = s->max_ns + 1;
+    }
+    return raise_floor(p, t, kind, to);
+}
+
+static bool expire_all_by_age(struct pass *p)
+{
+    for (size_t i = 0; i < p->tenants.len; i++) {
+        if (!expire_by_age(p, &p->tenants.data[i], SEGMENT_PROFILES) ||
+            !expire_by_age(p, &p->tenants.data[i], SEGMENT_SPANS))
             return false;
     }
     return true;
+}
+
+/* The end of the segment's window, so that none is left in part; of the newest, of its rows. */
+static int64_t end_of(const struct pass *p, const struct segment *s)
+{
+    int64_t end, newest = s->max_ns;
+
+    for (size_t i = 0; i < p->live.len; i++) {
+        const struct segment *other = p->live.data[i];
+        if (is_of(other, s->tenant, s->kind) && other->max_ns > newest)
+            newest = other->max_ns;
+    }
+    if (__builtin_add_overflow(s->window_start_ns, s->window_len_ns, &end) || end > newest)
+        end = newest; /* of a damaged manifest, at worst */
+    return end > s->max_ns ? end : s->max_ns < INT64_MAX ? s->max_ns + 1 : INT64_MAX;
+}
+
+static struct tenant_entry *entry_of(struct pass *p, uint32_t id)
+{
+    size_t at = BISECT(p->tenants.len, i, p->tenants.data[i].id < id);
+
+    return at < p->tenants.len && p->tenants.data[at].id == id ? &p->tenants.data[at] : NULL;
 }
 
 /* Of one tenant (0: of all), until `bytes` are at most `limit`. */
@@ -154,9 +239,13 @@ static bool expire_by_size(struct pass *p, uint32_t tenant, uint64_t bytes, uint
         const struct segment *s = p->live.data[i];
         if (!s || (tenant && s->tenant != tenant))
             continue;
-        bytes -= s->bytes;
-        if (!kill_segment(p, i))
+        struct tenant_entry *t = entry_of(p, s->tenant);
+        uint64_t before = p->bytes;
+        if (t && !raise_floor(p, t, s->kind, end_of(p, s)))
             return false;
+        if (p->live.data[i] && !kill_segment(p, i))
+            return false;
+        bytes -= before - p->bytes;
     }
     return true;
 }
@@ -247,10 +336,21 @@ static int choose(struct pass *p, bool *ret_believed, struct error *err)
     pthread_mutex_lock(&l->lock);
     *ret_believed = believe_jump(l);
     uint64_t limit = l->options.disk_limit ? l->options.disk_limit : l->version->disk_limit;
-    bool ok = collect(p) && expire_by_age(p) && expire_tenants_by_size(p) &&
+    bool ok = collect(p) && expire_all_by_age(p) && expire_tenants_by_size(p) &&
               (limit == 0 || expire_by_size(p, 0, p->bytes, limit)) && collect_epochs(p);
     pthread_mutex_unlock(&l->lock);
     return ok ? 0 : error_set(err, -ENOMEM, "could not look for what has expired: no memory");
+}
+
+/* As they are written down now. */
+static void note_floors(struct pass *p)
+{
+    struct local *l = p->l;
+
+    pthread_mutex_lock(&l->lock);
+    for (size_t i = 0; i < p->tenants.len; i++)
+        local_tenant(l, p->tenants.data[i].id)->floors = p->tenants.data[i].floors;
+    pthread_mutex_unlock(&l->lock);
 }
 
 int retention_run(struct local *l, struct error *err)
@@ -263,11 +363,13 @@ int retention_run(struct local *l, struct error *err)
         return r;
     if (believed)
         local_log(l, "the clock has jumped and stayed so: it is believed from now on");
-    if (p.dead.len == 0 && p.epochs.len == 0)
+    if (p.dead.len == 0 && p.epochs.len == 0 && !p.is_raised)
         return 0;
     struct version_edit edit = {
         .remove = (const struct segment *const *)p.dead.data,
         .n_remove = p.dead.len,
+        .tenants = p.tenants.data,
+        .n_tenants = p.tenants.len,
         .dead_epochs = p.epochs.data,
         .n_dead_epochs = p.epochs.len,
         .prunes_tombstones = true,
@@ -279,6 +381,7 @@ int retention_run(struct local *l, struct error *err)
     r = version_publish(l, &edit, err);
     if (r < 0)
         return r;
+    note_floors(&p);
     forget_epochs(&p);
     if (n_dead > 0)
         local_log(l, "retention removed %zu segments, %" PRIu64 " bytes", n_dead, before - p.bytes);

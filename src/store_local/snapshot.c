@@ -69,7 +69,11 @@ static void take_version(struct snapshot *s)
 {
     struct version *v = version_ref(s->local->version);
 
+    const struct tenant_entry *t = version_tenant(v, s->tenant);
+
     s->version = v;
+    if (t && t->floors.profiles_ns > s->cutoff_ns)
+        s->cutoff_ns = t->floors.profiles_ns;
     for (size_t i = 0; i < v->segments.len; i++) {
         const struct segment *segment = v->segments.data[i];
         if (segment->tenant == s->tenant && segment->kind == SEGMENT_PROFILES)

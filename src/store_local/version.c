@@ -133,6 +133,13 @@ const struct epoch_entry *version_epoch(const struct version *v, uint64_t id)
     return at < v->epochs.len && v->epochs.data[at].id == id ? &v->epochs.data[at] : NULL;
 }
 
+const struct tenant_entry *version_tenant(const struct version *v, uint32_t id)
+{
+    size_t at = BISECT(v->tenants.len, i, v->tenants.data[i].id < id);
+
+    return at < v->tenants.len && v->tenants.data[at].id == id ? &v->tenants.data[at] : NULL;
+}
+
 uint64_t local_new_id(struct local *l)
 {
     return l->next_id++;

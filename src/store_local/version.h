@@ -94,3 +94,4 @@ DEFINE_CLEANUP(struct segment *, segment_free)
 bool version_uses_epoch(const struct local *l, uint64_t epoch);
 
 const struct epoch_entry *version_epoch(const struct version *v, uint64_t id);
+const struct tenant_entry *version_tenant(const struct version *v, uint32_t id);

@@ -9,7 +9,8 @@
  * The content of the manifest, numbers as varints (z: zigzag), texts as length and bytes:
  *
  *     format (1), generation, next_id, flushed_wal, tombstone_seq, disk_limit
- *     n tenants     id, name, series_file_len, z max_age, z max_span_age, max_bytes
+ *     n tenants     id, name, series_file_len, z max_age, z max_span_age, max_bytes,
+ *                   z floor of profiles, z of spans
  *     n epochs      id, tenant, file_len, z created, service, the nine counts of its mark
  *     n tombstones  seq, tenant, z from, z to, selector
  *     n segments    id, kind, tenant, tier, z window_start, z window_len, z min, z max, rows,
@@ -103,6 +104,8 @@ void version_encode(const struct version *v, struct buf *out)
         put_signed(out, t->policy.max_age_ns);
         put_signed(out, t->policy.max_span_age_ns);
         add_varint(out, t->policy.max_bytes);
+        put_signed(out, t->floors.profiles_ns);
+        put_signed(out, t->floors.spans_ns);
     }
     add_varint(out, v->epochs.len);
     for (size_t i = 0; i < v->epochs.len; i++)
@@ -182,13 +185,15 @@ static void decode_tenants(struct taker *t, struct version *v)
     uint64_t before = 0;
 
     t->what = "tenants";
-    for (uint64_t n = take_count(t, 6); n > 0 && !t->failure; n--) {
+    for (uint64_t n = take_count(t, 8); n > 0 && !t->failure; n--) {
         struct tenant_entry e = {.id = (uint32_t)take_ascending(t, &before, UINT32_MAX)};
         e.name = take_text(t);
         e.series_file_len = take(t, INT64_MAX);
         e.policy.max_age_ns = take_signed(t);
         e.policy.max_span_age_ns = take_signed(t);
         e.policy.max_bytes = take(t, UINT64_MAX);
+        e.floors.profiles_ns = take_signed(t);
+        e.floors.spans_ns = take_signed(t);
         if (!vec_push(&v->budget, &v->tenants, e)) {
             t->failure = t->what;
             free(e.name);

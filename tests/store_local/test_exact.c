@@ -137,10 +137,115 @@ static void what_was_replayed_is_durable(struct test *t)
     }
 }
 
+/* ---- Retention */
+
+static void advance(struct fixture *f, int64_t ns)
+{
+    f->clock.wall_ns += ns;
+    f->clock.monotonic_ns += ns;
+}
+
+static void reject_old(struct test *t, struct fixture *f, int64_t start_ns, const char *why)
+{
+    struct store_outcome out = {0};
+    CHECK_INT(t, append_profile(f, profile_at(f, start_ns), "a", NULL, &out), 0);
+    CHECK_INT(t, out.verdict, STORE_REJECTED);
+    CHECK_STR(t, out.why.text, why);
+}
+
+static void what_was_removed_stays_away_when_the_clock_goes_back(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    f.options.max_age_ns = 10 * DAY_NS;
+    fixture_reopen(t, &f);
+    for (int64_t i = 0; i < 3; i++)
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + i * 60 * SEC_NS), "a", NULL, STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    /* The first two expire; their file stays, for the third is in it. */
+    advance(&f, 10 * DAY_NS + 61 * SEC_NS);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 1);
+    CHECK_INT(t, local_of(f.store)->version->segments.len, 1);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    f.clock.wall_ns = NOW_NS + DAY_NS;
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    reject_old(t, &f, NOW_NS,
+               "the profile is from 61 s before the oldest that are kept: older ones were removed "
+               "by retention");
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 120 * SEC_NS), "a", NULL, STORE_DUPLICATE);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 0);
+    /* Nor by what the next flush and merge write. */
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1000 * SEC_NS), "b", NULL, STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 2);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+    CHECK_INT(t, find_everything(t, &f).n, 2);
+    fixture_done(&f);
+}
+
+static void a_clock_that_was_wrong_for_long_keeps_nothing_new_out(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 0);
+    f.clock.wall_ns += 3650 * DAY_NS;
+    for (int i = 0; i < 20; i++) {
+        CHECK(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err) >= 0);
+        advance(&f, MINUTE_NS);
+    }
+    CHECK_INT(t, find_everything(t, &f).n, 0);
+    f.clock.wall_ns -= 3650 * DAY_NS;
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 0);
+    reject_old(t, &f, NOW_NS,
+               "the profile is from 0 s before the oldest that are kept: older ones were removed "
+               "by retention");
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "a", NULL, STORE_STORED);
+    fixture_done(&f);
+}
+
+/* An hour of which a late part would be left looks as if it were whole. */
+static void by_size_whole_windows_go(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    int64_t hour = NOW_NS - NOW_NS % HOUR_NS - 5 * HOUR_NS;
+    for (int64_t i = 0; i < 6; i++) { /* two files of each of three hours */
+        CHECK_APPEND(t, &f, profile_at(&f, hour + i / 2 * HOUR_NS + (i % 2) * 60 * SEC_NS), "a",
+                     NULL, STORE_STORED);
+        CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    }
+    struct local *l = local_of(f.store);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < l->version->segments.len; i++)
+        bytes += l->version->segments.data[i]->bytes;
+    CHECK_INT(t, l->version->segments.len, 6);
+    l->tenants.data[0].policy.max_bytes = bytes - 1;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 1);
+    CHECK_INT(t, l->version->segments.len, 4);
+    CHECK_INT(t, find_everything(t, &f).n, 4);
+    reject_old(t, &f, hour + 1800 * SEC_NS,
+               "the profile is from 1800 s before the oldest that are kept: older ones were "
+               "removed by retention");
+    /* Of the newest window only what must: more is to come. */
+    l->tenants.data[0].policy.max_bytes = l->version->segments.data[3]->bytes;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 1);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    CHECK_APPEND(t, &f, profile_at(&f, hour + 2 * HOUR_NS + 61 * SEC_NS), "a", NULL, STORE_STORED);
+    fixture_done(&f);
+}
+
 static const struct test_case cases[] = {
     TEST(a_failed_sync_of_a_flush_stops_writing),
     TEST(what_is_synced_beside_a_failed_sync_does_not_count),
     TEST(a_flush_beside_a_failed_sync_is_not_published),
     TEST(what_was_replayed_is_durable),
+    TEST(what_was_removed_stays_away_when_the_clock_goes_back),
+    TEST(a_clock_that_was_wrong_for_long_keeps_nothing_new_out),
+    TEST(by_size_whole_windows_go),
 };
 TEST_MAIN(cases)
