@@ -32,12 +32,14 @@ static int add_columns(struct ask *a, const struct series *series, struct ask_se
     const struct selector *selector = a->plan->selector;
 
     memset(ret->to, SUMS_SKIP, sizeof(ret->to));
-    ret->first = SUMS_SKIP;
+    ret->first = ret->own = SUMS_SKIP;
     for (uint32_t t = 0; t < series->n_types && t < PROFILE_TYPES_MAX; t++) {
         struct store_type type = series->types[t];
         if (selector && !selector_takes(selector, type.name, type.unit))
             continue;
         ret->to[t] = column_of(a, type);
+        if (ret->own == SUMS_SKIP)
+            ret->own = (uint8_t)t;
         if (ret->to[t] == 0)
             ret->first = (uint8_t)t;
     }

@@ -40,6 +40,7 @@ struct pick {
 struct ask_series {
     uint8_t to[PROFILE_TYPES_MAX]; /* type -> column of the answer, or SUMS_SKIP */
     uint8_t first;                 /* the type that is column 0, or SUMS_SKIP */
+    uint8_t own;                   /* its first type that is selected: peaks are peaks of it */
     uint32_t group;
     uint32_t moments; /* first of n_steps, for instant series; ASK_NONE: not met yet */
 };
@@ -63,7 +64,7 @@ struct ask_moment {
     uint64_t n; /* averages: of profiles... */
     int64_t value, flat;
     /* The last one, or the one at the peak. */
-    int64_t start_ns, total, duration_ns, period;
+    int64_t start_ns, total, peak, duration_ns, period;
     struct pick pick;
 };
 

@@ -53,7 +53,8 @@ static int trouble(struct gather *g, int r, const struct error *err)
 /* What is asked of one row, wherever it stands. */
 struct found_row {
     uint32_t series; /* place in the snapshot */
-    int64_t start_ns, duration_ns, period, total;
+    int64_t start_ns, duration_ns, period;
+    int64_t total, peak; /* of the answer's first type; of its own first one */
     uint64_t n_profiles;
     struct pick pick;
     bool has_pick;
@@ -98,16 +99,17 @@ static bool counts_totals(const struct ask *a)
 /* The last moment, or the highest, of an instant series in a step. */
 static void choose_moment(struct ask *a, struct ask_moment *m, const struct found_row *row)
 {
-    bool later = row->start_ns > m->start_ns, higher = row->total > m->total;
+    bool later = row->start_ns > m->start_ns, higher = row->peak > m->peak;
     bool better = a->plan->instant == INSTANT_LAST
                       ? later || (row->start_ns == m->start_ns && higher)
-                      : higher || (row->total == m->total && later);
+                      : higher || (row->peak == m->peak && later);
 
     if (m->has && !better)
         return;
     m->has = true;
     m->start_ns = row->start_ns;
     m->total = row->total;
+    m->peak = row->peak;
     m->duration_ns = row->duration_ns;
     m->period = row->period;
     m->pick = row->pick;
@@ -167,49 +169,58 @@ static void add_row(struct ask *a, struct found_row *row)
 
 /* ---- Memory */
 
+/* What a row in memory says; false when there is nothing in it to count. */
+static bool memory_row(const struct ask *a, uint32_t series, const struct row *row,
+                       struct found_row *ret)
+{
+    const struct ask_series *s = &a->series.data[series];
+    bool sides = a->reads_sides || a->reads_times, is_late = row->start_ns < a->from_ns;
+    struct bytes data = sides ? row->side : row->payload;
+
+    *ret = (struct found_row){
+        .series = series,
+        .start_ns = row->start_ns,
+        .duration_ns = row->duration_ns,
+        .period = row->period,
+        .total = s->first == SUMS_SKIP ? 0 : row->totals[s->first],
+        .peak = s->own == SUMS_SKIP ? 0 : row->totals[s->own],
+        .n_profiles = 1,
+        .has_pick = a->wants_picks && data.len > 0 && data.len <= UINT32_MAX,
+        .pick = {.series = series,
+                 .n_samples = row->n_samples,
+                 .len = (uint32_t)data.len,
+                 .start_ns = row->start_ns,
+                 .data = data.data,
+                 .kind = PICK_STACKS},
+    };
+    if (sides)
+        ret->pick.kind = is_late ? PICK_SIDE_LATE : PICK_SIDE;
+    return ret->has_pick || !(is_late || a->reads_sides);
+}
+
 static int gather_list(struct gather *g, uint32_t series, const struct row *row, struct error *err)
 {
     struct ask *a = g->a;
-    struct cover_range range = {a->from_ns, a->to_ns};
-    bool sides = a->reads_sides || a->reads_times;
-    uint8_t first = a->series.data[series].first;
+    int64_t from = a->reads_times ? look_back(a->from_ns) : a->from_ns;
+    int r = 0;
 
-    if (a->reads_times)
-        range.from_ns = look_back(a->from_ns);
-    for (uint64_t n = 0; row; row = row->older, n++) {
-        if (row->start_ns < range.from_ns || row->start_ns >= range.to_ns ||
-            row->start_ns < a->snap->cutoff_ns)
+    if (from < a->snap->cutoff_ns)
+        from = a->snap->cutoff_ns;
+    for (; row && r == 0; row = row->older) {
+        struct found_row f;
+
+        if (row->start_ns < from || row->start_ns >= a->to_ns || !memory_row(a, series, row, &f))
             continue;
-        bool is_late = row->start_ns < a->from_ns;
-        struct bytes data = sides ? row->side : row->payload;
-        struct found_row f = {
-            .series = series,
-            .start_ns = row->start_ns,
-            .duration_ns = row->duration_ns,
-            .period = row->period,
-            .total = first == SUMS_SKIP ? 0 : row->totals[first],
-            .n_profiles = 1,
-            .has_pick = a->wants_picks && data.len > 0 && data.len <= UINT32_MAX,
-            .pick = {.series = series,
-                     .n_samples = row->n_samples,
-                     .len = (uint32_t)data.len,
-                     .start_ns = row->start_ns,
-                     .data = data.data,
-                     .kind = !sides    ? PICK_STACKS
-                             : is_late ? PICK_SIDE_LATE
-                                       : PICK_SIDE},
-        };
-        if ((is_late || a->reads_sides) && !f.has_pick)
-            continue;
-        int r = f.has_pick ? snapshot_epoch(a->snap, row->epoch->id, &f.pick.epoch, err) : 0;
+        if (f.has_pick)
+            r = snapshot_epoch(a->snap, row->epoch->id, &f.pick.epoch, err);
         if (r < 0)
             return r;
         g->answer->rows_read++;
         add_row(a, &f);
         if (budget_failed(a->budget))
-            return budget_error(a->budget, err);
+            r = budget_error(a->budget, err);
     }
-    return 0;
+    return r;
 }
 
 static int gather_memory(struct gather *g, struct error *err)
@@ -245,6 +256,11 @@ static bool keep_part(struct gather *g)
     return g->is_kept;
 }
 
+static int64_t row_total(const struct row_block *rows, uint8_t type, uint32_t i)
+{
+    return type < rows->n_types ? rows->totals[(size_t)type * rows->n + i] : 0;
+}
+
 static void read_row(struct gather *g, const struct strip_ask *s, const struct strip_block *b,
                      const struct row_block *rows, uint32_t i)
 {
@@ -252,7 +268,7 @@ static void read_row(struct gather *g, const struct strip_ask *s, const struct s
     bool sides = a->reads_sides || a->reads_times;
     bool is_late = a->reads_times && rows->start_ns[i] < a->from_ns;
     const uint32_t *at = sides ? rows->side_at : rows->payload_at;
-    uint8_t first = a->series.data[s->series].first;
+    const struct ask_series *series = &a->series.data[s->series];
     enum pick_kind kind = level_is_functions(s->strip->level) ? PICK_FUNCTIONS : PICK_STACKS;
 
     if (sides)
@@ -262,9 +278,8 @@ static void read_row(struct gather *g, const struct strip_ask *s, const struct s
         .start_ns = rows->start_ns[i],
         .duration_ns = rows->duration_ns[i],
         .period = rows->period[i],
-        .total = first == SUMS_SKIP || first >= rows->n_types
-                     ? 0
-                     : rows->totals[(size_t)first * rows->n + i],
+        .total = row_total(rows, series->first, i),
+        .peak = row_total(rows, series->own, i),
         .n_profiles = rows->n_profiles[i],
         .has_pick = a->wants_picks && at && at[i + 1] > at[i],
         .pick = {.epoch = g->epoch,

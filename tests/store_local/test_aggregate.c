@@ -24,7 +24,7 @@ struct want_cell {
     uint64_t n_profiles;
     int64_t duration_ns;
     int64_t values[WORLD_STACKS][4]; /* by column: samples, cpu, inuse_objects, inuse_space */
-    bool has_samples;
+    bool has_samples, has_first;     /* some passed; some of the first column */
     int64_t value, flat;
 };
 
@@ -103,7 +103,7 @@ static bool is_asked(const struct ask *q, const struct world_profile *p)
 /* Whether a moment counts: every one, or only the last or highest of its series and step. */
 static bool is_chosen(const struct world *w, const struct ask *q, const struct world_profile *p)
 {
-    int column = first_column(w, q);
+    int column = q->type && strcmp(q->type, "inuse_space") == 0 ? 3 : 2;
 
     if (!w->series[p->series].is_instant ||
         (q->plan.instant != INSTANT_LAST && q->plan.instant != INSTANT_PEAK))
@@ -176,6 +176,7 @@ static void want_series(const struct world *w, const struct ask *q, int series, 
         value +=
             q->plan.what != PLAN_FUNCTION || stack_has(w, s, q->function) ? sums[s][column] : 0;
         flat += w->stacks[s][w->depth[s] - 1] == q->function ? sums[s][column] : 0;
+        ret->has_first |= sums[s][column] != 0;
         for (int c = 0; c < 4; c++)
             ret->values[s][c] += is_average ? average(sums[s][c], n) : sums[s][c];
     }
@@ -193,12 +194,8 @@ static void want(const struct world *w, const struct ask *q, const struct label 
         if (series_match(q, &w->series[i]) && (!group || same_group(q, &w->series[i], group)))
             want_series(w, q, i, step, ret);
     }
-    if (q->plan.what == PLAN_FUNCTIONS) {
-        int column = first_column(w, q);
-        ret->has_samples = false;
-        for (int s = 0; s < WORLD_STACKS; s++)
-            ret->has_samples |= ret->values[s][column] != 0;
-    }
+    if (q->plan.what == PLAN_FUNCTIONS)
+        ret->has_samples = ret->has_first;
     ret->has = ret->n_profiles > 0 && (!has_filter(q) || ret->has_samples);
 }
 

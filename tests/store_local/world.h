@@ -270,7 +270,7 @@ static inline struct world_profile world_random_profile(struct world *w, int64_t
                               .has_id = world_random(w, 2) == 0};
 
     p.start_ns = from + (int64_t)world_random(w, (uint64_t)(to - from) / SECOND) * SECOND +
-                 (int64_t)world_random(w, 3);
+                 w->n_profiles; /* no two of a series are at one moment */
     for (int i = 0; i < 16; i++)
         p.id[i] = (uint8_t)world_random(w, 256);
     for (int i = 0; i < p.n_samples; i++) {
