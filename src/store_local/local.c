@@ -12,6 +12,7 @@
 #include "segment/wal.h"
 #include "store_local/aggregate.h"
 #include "store_local/append.h"
+#include "store_local/backup.h"
 #include "store_local/commit.h"
 #include "store_local/epoch.h"
 #include "store_local/flush.h"

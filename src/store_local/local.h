@@ -39,3 +39,15 @@ struct local_options {
  * this fails.
  */
 int local_open(const struct local_options *options, struct store **ret, struct error *err);
+
+/*
+ * What needs the directory for itself: -EBUSY when a process has it. Both take over and free the
+ * fs. What was done goes to `report`, what is lost by it as bad.
+ *
+ * local_repair() puts what is damaged or unnamed aside into lost/, keeps every profile and span
+ * that can be read, and writes a manifest of what is left, also where there was none; verifying
+ * finds the store sound then. local_upgrade() makes a store of an older format one of this
+ * program's.
+ */
+int local_repair(struct fs *fs, store_report_fn report, void *ctx, struct error *err);
+int local_upgrade(struct fs *fs, store_report_fn report, void *ctx, struct error *err);

@@ -16,7 +16,6 @@ void local_close(struct store *s);
 int local_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
                      struct error *err);
 int local_upkeep(struct store *s, enum store_upkeep what, struct error *err);
-int local_backup(struct store *s, const char *to_dir, struct error *err);
 void local_stat(struct store *s, struct store_stat *ret);
 
 /* The thread that does the upkeep; local_start_background() when it is wanted. */

@@ -11,9 +11,3 @@ int local_set_policy(struct store *s, struct bytes tenant, const struct store_po
     (void)s, (void)tenant, (void)policy;
     return error_set(err, -EOPNOTSUPP, "policies are not supported");
 }
-
-int local_backup(struct store *s, const char *to_dir, struct error *err)
-{
-    (void)s, (void)to_dir;
-    return error_set(err, -EOPNOTSUPP, "backups are not supported");
-}

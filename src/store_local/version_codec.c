@@ -298,6 +298,11 @@ int version_decode(struct bytes content, struct version **ret, struct error *err
         return error_set(err, -EPROTONOSUPPORT,
                          "the manifest has format %" PRIu64 ", this program knows up to %d", format,
                          VERSION_FORMAT);
+    if (!t.failure && format < VERSION_FORMAT)
+        return error_set(err, -EPROTONOSUPPORT,
+                         "the manifest has format %" PRIu64
+                         ", this program works with format %d: run \"vesta store upgrade\"",
+                         format, VERSION_FORMAT);
     CLEANUP(version_discardp) struct version *v = version_new();
     if (!v)
         return error_set(err, -ENOMEM, "could not read the manifest: no memory");
