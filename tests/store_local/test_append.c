@@ -293,6 +293,66 @@ static void threads_share_syncs(struct test *t)
     fixture_done(&f);
 }
 
+struct keeper {
+    struct fixture *f;
+    atomic_bool is_over;
+    int n_flushes, r;
+};
+
+static void *keep_flushing(void *arg)
+{
+    struct keeper *k = arg;
+    struct error err;
+
+    while (!k->is_over) {
+        int r = store_upkeep(k->f->store, UPKEEP_FLUSH, &err);
+        k->n_flushes += r > 0;
+        usleep(30000);
+        if (r < 0)
+            k->r = r;
+    }
+    return NULL;
+}
+
+static void flushes_and_questions_go_on_meanwhile(struct test *t)
+{
+    enum { N = 3 };
+    struct fixture f;
+    struct appender a[N];
+    pthread_t threads[N], keeping;
+    struct keeper k = {.f = &f};
+
+    fixture_init(t, &f);
+    for (int i = 0; i < N; i++) {
+        a[i] = (struct appender){.f = &f, .index = i};
+        CHECK_INT(t, store_source_new(f.store, 0, &a[i].source, &f.err), 0);
+    }
+    pthread_create(&keeping, NULL, keep_flushing, &k);
+    for (int i = 0; i < N; i++)
+        pthread_create(&threads[i], NULL, append_some, &a[i]);
+    uint64_t before = 0;
+    for (int i = 0; i < 20; i++) {
+        struct everything e = find_everything(t, &f);
+        CHECK(t, e.n >= before); /* what was seen stays */
+        CHECK_INT(t, e.total, e.sample_total);
+        before = e.n;
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_INT(t, a[i].r, 0);
+        CHECK_INT(t, a[i].n_stored, 25);
+        store_source_free(a[i].source);
+    }
+    k.is_over = true;
+    pthread_join(keeping, NULL);
+    CHECK_INT(t, k.r, 0);
+    CHECK(t, k.n_flushes > 0);
+    CHECK_INT(t, find_everything(t, &f).n, N * 25);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, N * 25);
+    fixture_done(&f);
+}
+
 static void a_failed_write_stores_nothing_and_can_be_tried_again(struct test *t)
 {
     struct fixture f;
@@ -433,6 +493,7 @@ static const struct test_case cases[] = {
     TEST(too_many_series_are_refused_by_name),
     TEST(tenants_have_sound_names),
     TEST(threads_share_syncs),
+    TEST(flushes_and_questions_go_on_meanwhile),
     TEST(a_failed_write_stores_nothing_and_can_be_tried_again),
     TEST(a_failed_sync_ends_writing),
     TEST(a_full_disk_is_refused_before_it_is_full),
