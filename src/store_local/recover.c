@@ -233,6 +233,7 @@ int recover_tables(struct local *l, struct error *err)
 struct replay {
     struct local *l;
     bool is_second;
+    uint64_t end; /* of what the first reading saw: a writer beside us may be adding to it */
     uint64_t n_profiles, n_known, n_spans, n_lost;
     char why_lost[128]; /* the first */
 };
@@ -248,7 +249,7 @@ static int replay_record(void *arg, const struct wal_record *record, struct erro
 
     if (record->seq >= l->next_seq)
         l->next_seq = record->seq + 1;
-    if (record_is_definition(type) == p->is_second)
+    if (record_is_definition(type) == p->is_second || (p->is_second && record->offset >= p->end))
         return 0;
     pthread_mutex_lock(&l->lock);
     int r = local_link(l, LINK_REPLAYED, type, record->seq, record->payload, &why);
@@ -302,6 +303,7 @@ static int replay_wal(struct local *l, uint64_t id, struct error *err)
 
     int r = wal_read(l->fs, "wal", id, visitor, &report, &why);
     p.is_second = true;
+    p.end = report.good_bytes;
     if (r == 0)
         r = wal_read(l->fs, "wal", id, visitor, &report, &why);
     if (r == -ENOENT && l->options.read_only)

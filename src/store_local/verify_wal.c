@@ -19,6 +19,7 @@ struct replaying {
     struct local *l;
     struct verify *v;
     bool is_second; /* definitions first, then what refers to them */
+    uint64_t end;   /* of what the first reading saw: another process may be adding to it */
 };
 
 static int check_record(void *arg, const struct wal_record *record, struct error *err)
@@ -27,7 +28,8 @@ static int check_record(void *arg, const struct wal_record *record, struct error
     struct local *l = p->l;
     struct error why = {0};
 
-    if (record_is_definition(record->type) == p->is_second)
+    if (record_is_definition(record->type) == p->is_second ||
+        (p->is_second && record->offset >= p->end))
         return 0;
     pthread_mutex_lock(&l->lock);
     int r = local_link(l, LINK_REPLAYED, record->type, record->seq, record->payload, &why);
@@ -71,6 +73,7 @@ static int check_wal(struct local *l, struct verify *v, uint64_t id, struct erro
     verify_begin_file(v, name.text);
     int r = wal_read(l->fs, "wal", id, visitor, &report, &why);
     p.is_second = true;
+    p.end = report.good_bytes;
     if (r == 0)
         r = wal_read(l->fs, "wal", id, visitor, &report, &why);
     if (r == -ENOENT || r == -ENOMEM || r == -ENOBUFS)
