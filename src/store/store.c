@@ -40,8 +40,9 @@ void store_source_reset(struct store_source *source)
 {
     profile_set_truncate(source->set, 0);
     if (source->budget.used <= source->budget.limit / 2 && !budget_failed(&source->budget) &&
-        source->set->notes.len == 0)
+        source->set->notes.len == 0 && !source->is_too_large)
         return;
+    source->is_too_large = false;
     profile_set_free(source->set);
     budget_init(&source->budget, source->budget.limit);
     source->set = profile_set_new(&source->budget);

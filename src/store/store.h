@@ -50,12 +50,13 @@ struct store_series {
  * A source is where one thread decodes into: its set's dictionary lives long, so that the names and
  * stacks which every profile of a process repeats are looked up and translated once. Decode into
  * source->set, append, then store_source_reset(): profiles go, the dictionary stays until it has
- * grown past a limit.
+ * grown past a limit or the store is short of memory.
  */
 struct store_source {
     struct budget budget;
     struct profile_set *set;
     uint64_t generation; /* changes whenever the dictionary was thrown away */
+    bool is_too_large;   /* set by the backend: the next reset throws the dictionary away */
     void *backend;       /* translations, owned by the backend */
     struct store *store;
 };

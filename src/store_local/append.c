@@ -21,6 +21,11 @@ int local_source_attach(struct store_source *source, struct error *err)
 
 void local_source_detach(struct store_source *source)
 {
+    struct local *l = local_of(source->store);
+
+    pthread_mutex_lock(&l->lock);
+    source_map_forget(source->backend, &l->source_bytes);
+    pthread_mutex_unlock(&l->lock);
     source_map_free(source->backend);
     source->backend = NULL;
 }
@@ -447,11 +452,21 @@ static void settle(struct append *x, struct arrival *a)
     l->n_rejected += a->outcome->verdict == STORE_REJECTED;
 }
 
+/* Sources are the senders': only they can give their memory back. */
+static void count_source(struct append *x)
+{
+    struct local *l = x->l;
+
+    source_map_count(x->map, x->source->budget.used, &l->source_bytes);
+    x->source->is_too_large = l->source_bytes > local_source_bytes(l);
+}
+
 static int append_locked(struct append *x, struct bytes tenant, struct error *err)
 {
     struct local *l = x->l;
     struct tenant *t;
 
+    count_source(x);
     int r = local_may_write(l, err);
     if (r == 0)
         r = local_need_tenant(l, tenant, &t, err);

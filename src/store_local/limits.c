@@ -48,7 +48,7 @@ static size_t memory_used(struct local *l)
         for (size_t i = 0; i < l->epochs.len; i++)
             l->memory_used += epoch_bytes(l->epochs.data[i]);
     }
-    return l->memory_used + memtable_bytes(l->head) + memtable_bytes(l->frozen) +
+    return l->memory_used + memtable_bytes(l->head) + memtable_bytes(l->frozen) + l->source_bytes +
            local_cache_bytes(l);
 }
 

@@ -227,7 +227,8 @@ struct local {
     bool keeps_unnamed;  /* the manifest is an old one: what it does not name may be data */
     uint64_t frozen_wal; /* rows of `frozen` are in WALs up to this one */
 
-    size_t memory_used;        /* epochs + memtables, as of the last append */
+    size_t memory_used;        /* epochs, as of the last append */
+    size_t source_bytes;       /* what senders decode into, and its translation */
     int64_t memory_checked_at; /* monotonic */
     bool flush_wanted;         /* memory is short: the next upkeep flushes */
     struct budget budget;      /* tables above; not limited, only counted */
@@ -260,6 +261,12 @@ static inline struct local *local_of(struct store *s)
 
 /* The share of the memory limit that cached blocks may take. */
 static inline size_t local_cache_bytes(const struct local *l)
+{
+    return l->options.memory_limit / 4;
+}
+
+/* Beyond this share sources begin anew. */
+static inline size_t local_source_bytes(const struct local *l)
 {
     return l->options.memory_limit / 4;
 }

@@ -36,6 +36,7 @@ struct sort_key {
 
 struct source_map {
     struct budget budget;
+    size_t counted; /* of the store's memory */
     uint64_t generation;
     struct slot *slots;
     size_t mask, used;
@@ -95,6 +96,20 @@ void source_map_free(struct source_map *m)
     drop_slots(m);
     drop_scratch(m);
     free(m);
+}
+
+void source_map_count(struct source_map *m, size_t set_bytes, size_t *total)
+{
+    size_t now = set_bytes + m->budget.used;
+
+    *total += now - m->counted;
+    m->counted = now;
+}
+
+void source_map_forget(struct source_map *m, size_t *total)
+{
+    *total -= m->counted;
+    m->counted = 0;
 }
 
 /* ---- The table */

@@ -14,6 +14,13 @@ struct source_map;
 struct source_map *source_map_new(size_t memory_limit);
 void source_map_free(struct source_map *m); /* NULL is fine */
 
+/*
+ * Keeps *total, the memory of all sources of a store, up to date: this one has its map and a set of
+ * set_bytes now, or is no more. Needs the lock.
+ */
+void source_map_count(struct source_map *m, size_t set_bytes, size_t *total);
+void source_map_forget(struct source_map *m, size_t *total);
+
 /* Samples as an epoch knows them: rows with different (attrs, node), ascending, rows of zeros left
  * out. Valid until the next run. */
 struct translated {

@@ -1,6 +1,7 @@
 #include "store_local/upkeep.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -28,12 +29,23 @@ static bool is_flush_due(struct local *l)
     return is_due;
 }
 
+/* What was freed in many small pieces goes back to the system: the next step may need it in another
+ * thread, whose allocator has pages of its own. */
+static void trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static int flush(struct local *l, struct error *err)
 {
     int r = local_flush(l, err);
 
     if (r < 0)
         return r;
+    if (r > 0)
+        trim();
     pthread_mutex_lock(&l->lock);
     l->flushed_at = clock_monotonic_ns(l->clock);
     l->flush_wanted = false;
@@ -53,6 +65,7 @@ static int compact(struct local *l, bool all, struct error *err)
         return spans_compact(l, now, all, err);
     int r = compact_run(l, &job, err);
     compact_job_done(&job);
+    trim();
     /* A damaged input is left out next time, so that there is more to do, not an error. */
     return r == 0 || r == -EBADMSG ? 1 : r;
 }

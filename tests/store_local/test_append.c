@@ -452,6 +452,42 @@ static void memory_has_a_limit_that_a_flush_relieves(struct test *t)
     fixture_done(&f);
 }
 
+static void sources_count_and_begin_anew_when_memory_is_short(struct test *t)
+{
+    struct fixture f;
+
+    fixture_init(t, &f);
+    fixture_crash(&f);
+    f.options.memory_limit = (size_t)8 << 20;
+    CHECK_INT(t, fixture_open(&f), 0);
+    struct local *l = local_of(f.store);
+    CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS, 0, 5), "a", NULL, STORE_STORED);
+    CHECK(t, l->source_bytes >= f.source->budget.used);
+    store_source_reset(f.source);
+    CHECK_INT(t, f.source->generation, 1);
+
+    while (f.source->budget.used <= local_source_bytes(l)) {
+        char name[32];
+        snprintf(name, sizeof(name), "function %zu", f.source->set->dict->strings.len);
+        (void)dict_cstring(f.source->set->dict, name);
+    }
+    CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS + 1, 0, 5), "a", NULL, STORE_STORED);
+    CHECK(t, l->source_bytes > local_source_bytes(l));
+    store_source_reset(f.source);
+    CHECK_INT(t, f.source->generation, 2);
+    CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS + 2, 0, 5), "a", NULL, STORE_STORED);
+    CHECK(t, l->source_bytes < local_source_bytes(l));
+    store_source_reset(f.source);
+    CHECK_INT(t, f.source->generation, 2);
+
+    struct store_source *other;
+    size_t before = l->source_bytes;
+    CHECK_INT(t, store_source_new(f.store, 0, &other, &f.err), 0);
+    store_source_free(other);
+    CHECK_INT(t, l->source_bytes, before);
+    fixture_done(&f);
+}
+
 static void side_rows_and_labels_of_samples_come_back(struct test *t)
 {
     struct fixture f;
@@ -498,6 +534,7 @@ static const struct test_case cases[] = {
     TEST(a_failed_sync_ends_writing),
     TEST(a_full_disk_is_refused_before_it_is_full),
     TEST(memory_has_a_limit_that_a_flush_relieves),
+    TEST(sources_count_and_begin_anew_when_memory_is_short),
     TEST(side_rows_and_labels_of_samples_come_back),
 };
 TEST_MAIN(cases)
