@@ -15,7 +15,7 @@
 
 static void read_run(struct run *r)
 {
-    static int64_t sums[KEYS_MAX], values[ROWS_MAX];
+    static int64_t sums[KEYS_MAX], one[KEYS_MAX], other[KEYS_MAX], values[ROWS_MAX];
     static uint64_t marks[KEYS_MAX / 64 + 1];
     static uint32_t keys[ROWS_MAX];
     int64_t *all[RUN_COLS_MAX], sum;
@@ -31,7 +31,11 @@ static void read_run(struct run *r)
     for (unsigned c = 0; c < r->n_cols; c++) {
         uint64_t total = 0;
 
-        run_add_marked(r, c, sums, KEYS_MAX, marks);
+        memset(one, 0, sizeof(one));
+        memset(other, 0, sizeof(other));
+        bool is_whole = run_add(r, c, one, KEYS_MAX);
+        REQUIRE(run_add_marked(r, c, other, KEYS_MAX, marks) == is_whole);
+        REQUIRE(!is_whole || memcmp(one, other, sizeof(one)) == 0);
         run_sum_masked(r, c, marks, KEYS_MAX, &sum);
         run_values(r, c, values);
         for (size_t i = 0; i < r->n; i++)

@@ -536,7 +536,7 @@ static inline uint64_t load_up_to_64(const uint8_t *p, const uint8_t *end)
 
 /*
  * The bits of the next n 1s, modulo 256; `ret` has room for 72 more. Returns how many there were: n
- * unless the data is damaged.
+ * unless the data is damaged. After a chunk that is not whole nothing follows.
  */
 static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
 {
@@ -552,7 +552,7 @@ static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
         before = i;
         i += word_bits(word, base, ret + i);
     }
-    for (size_t used = before; used < n && word; used++)
+    for (size_t used = before; used < n && word && n == BITPACK_CHUNK; used++)
         word &= word - 1;
     c->pos = pos;
     c->pending = word;
@@ -560,18 +560,32 @@ static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
     return i < n ? i : n;
 }
 
-/* Where 1s are missing, the rest of the high parts is 0. */
-static void next_unary(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+/* Loops over this many at once, some of them beyond the end, have no rest to do one by one. */
+#define ROUND      BITPACK_ROUND
+#define ROUNDED(n) (((n) + (ROUND - 1)) & ~(size_t)(ROUND - 1))
+
+_Static_assert(BITPACK_CHUNK % ROUND == 0, "a chunk is as long as its arrays");
+
+/* Where 1s are missing, the rest of the high parts is 0; so is what is behind n up to a round. */
+static inline void unary_highs(struct bitpack_cursor *c, size_t n, uint8_t high[BITPACK_CHUNK])
 {
-    uint8_t bits[1 + BITPACK_CHUNK + 72], high[BITPACK_CHUNK];
-    unsigned width = c->p->width;
+    uint8_t bits[1 + BITPACK_CHUNK + 72];
 
     bits[0] = (uint8_t)(c->next - 1);
     size_t found = unary_bits(c, n, bits + 1);
     c->next = (uint8_t)(bits[found] + 1);
-    for (size_t i = 0; i < found; i++)
+    memset(bits + 1 + found, 0, ROUND);
+    for (size_t i = 0; i < ROUNDED(found); i++)
         high[i] = (uint8_t)(bits[i + 1] - bits[i] - 1);
-    memset(high + found, 0, n - found);
+    memset(high + found, 0, ROUNDED(n) - found);
+}
+
+static void next_unary(struct bitpack_cursor *c, size_t n, uint64_t *ret)
+{
+    uint8_t high[BITPACK_CHUNK];
+    unsigned width = c->p->width;
+
+    unary_highs(c, n, high);
     if (width == 0) {
         for (size_t i = 0; i < n; i++)
             ret[i] = high[i];
@@ -604,5 +618,97 @@ void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret)
         next_unary(c, n, ret);
         break;
     }
+    c->row += n;
+}
+
+/* ---- small values ---- */
+
+/* The lowest `width` bits of every lane of `lanes` bits. */
+static inline uint64_t lane_mask(unsigned width, unsigned lanes)
+{
+    return mask_of(width) * (UINT64_MAX / mask_of(lanes));
+}
+
+/* Moves the upper half of what stands in every lane to the upper half of the lane. */
+static inline uint64_t spread(uint64_t v, unsigned width, unsigned lanes)
+{
+    uint64_t low = lane_mask(width, lanes), high = low << (lanes / 2);
+
+    return (v & low) | (v << (lanes / 2 - width) & high);
+}
+
+/* n groups of eight values of up to 8 bits, a byte each. */
+static void unpack_bytes(const uint8_t *p, unsigned width, size_t n, uint8_t *out)
+{
+    for (; n > 0; n--, p += width, out += 8) {
+        uint64_t v = load64(p);
+        v = spread(spread(spread(v, width * 4, 64), width * 2, 32), width, 16);
+        memcpy(out, &v, 8);
+    }
+}
+
+/* The low bits of the next n values, anything behind them up to a round. */
+static void small_low(const struct bitpack_cursor *c, size_t n, uint8_t *ret)
+{
+    unsigned width = c->p->width;
+    const uint8_t *from = c->p->low + c->row / 8 * width;
+    size_t n_groups = (n + 7) / 8, readable = (size_t)(c->p->end - from);
+    size_t n_fast = readable < 8 ? 0 : (readable - 8) / width;
+
+    if (n_fast > n_groups)
+        n_fast = n_groups;
+    memset(ret + n / 8 * 8, 0, ROUNDED(n) - n / 8 * 8);
+    unpack_bytes(from, width, n_fast, ret);
+    for (size_t g = n_fast; g < n_groups; g++) {
+        uint8_t copy[8] = {0};
+        size_t left = readable - g * width;
+
+        memcpy(copy, from + g * width, left < sizeof(copy) ? left : sizeof(copy));
+        unpack_bytes(copy, width, 1, ret + g * 8);
+    }
+}
+
+bool bitpack_is_small(const struct bitpack *p)
+{
+    return p->layout != BITPACK_BYTEWISE && p->width <= 8 && p->high_width <= 8;
+}
+
+static void small_patch(struct bitpack_cursor *c, size_t n, uint16_t *ret)
+{
+    const struct bitpack *p = c->p;
+    size_t end = c->row + n;
+
+    while (c->next_patch < end) {
+        ret[c->next_patch - c->row] |= (uint16_t)(high_part(p, c->n_patched) << p->width);
+        c->n_patched++;
+        if (c->n_patched == p->n_exceptions)
+            c->next_patch = SIZE_MAX;
+        else
+            c->next_patch += p->rest[c->n_patched];
+    }
+}
+
+void bitpack_next_small(struct bitpack_cursor *c, size_t n, uint16_t *ret)
+{
+    uint8_t low[BITPACK_CHUNK], high[BITPACK_CHUNK];
+    unsigned width = c->p->width;
+
+    if (c->p->layout == BITPACK_UNARY)
+        unary_highs(c, n, high);
+    else
+        memset(high, 0, ROUNDED(n));
+    if (width == 0) {
+        for (size_t i = 0; i < ROUNDED(n); i++)
+            ret[i] = high[i];
+    } else {
+        /* A product, since a shift would be done in 32 bits. */
+        uint16_t scale = (uint16_t)(1u << width);
+        small_low(c, n, low);
+        for (size_t i = 0; i < ROUNDED(n); i++)
+            ret[i] = (uint16_t)(low[i] + (uint16_t)(high[i] * scale));
+    }
+    memset(ret + n, 0, (ROUNDED(n) - n) * sizeof(*ret));
+    if (c->p->layout == BITPACK_PACKED)
+        small_patch(c, n, ret);
     c->row += n;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,3 +75,12 @@ void bitpack_start(const struct bitpack *p, struct bitpack_cursor *ret);
  * of 8.
  */
 void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret);
+
+/*
+ * Whether all values fit 16 bits and stand in a layout that bitpack_next_small() knows, which is
+ * about twice as fast. A cursor is read with one of the two only. `ret` has room for a multiple of
+ * BITPACK_ROUND and has zeros behind n up to there.
+ */
+#define BITPACK_ROUND 16
+bool bitpack_is_small(const struct bitpack *p);
+void bitpack_next_small(struct bitpack_cursor *c, size_t n, uint16_t *ret);

@@ -205,8 +205,39 @@ static void add_values(const struct scaled *col, const uint64_t *steps, const ui
         sums[keys[i]] += base + factor * steps[i];
 }
 
+/* What nearly all runs are: distances and values of up to 16 bits. Keys are not kept: the last one
+ * says whether all of a chunk are in bounds. */
+static bool add_small(const struct run *r, unsigned col, uint64_t *sums, size_t n_sums)
+{
+    uint64_t base = r->cols[col].base, factor = r->cols[col].factor;
+    uint64_t key = (uint64_t)r->first_key - 1;
+    struct bitpack_cursor keys, values;
+    uint16_t steps[BITPACK_CHUNK], v[BITPACK_CHUNK];
+
+    bitpack_start(&r->steps, &keys);
+    bitpack_start(&r->cols[col].steps, &values);
+    for (size_t left = r->n, n; left > 0; left -= n) {
+        uint32_t sum = 0;
+        n = left < BITPACK_CHUNK ? left : BITPACK_CHUNK;
+        bitpack_next_small(&keys, n, steps);
+        bitpack_next_small(&values, n, v);
+        for (size_t i = 0; i < ((n + BITPACK_ROUND - 1) & ~(size_t)(BITPACK_ROUND - 1)); i++)
+            sum += steps[i];
+        if (key + sum + n >= n_sums)
+            return false;
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++) {
+            key += steps[i] + (uint64_t)1;
+            sums[key] += base + factor * v[i];
+        }
+    }
+    return true;
+}
+
 bool run_add(const struct run *r, unsigned col, int64_t *sums, size_t n_sums)
 {
+    if (r->n > 0 && bitpack_is_small(&r->steps) && bitpack_is_small(&r->cols[col].steps))
+        return add_small(r, col, (uint64_t *)sums, n_sums);
     return run_add_marked(r, col, sums, n_sums, NULL);
 }
 

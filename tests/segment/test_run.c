@@ -215,6 +215,46 @@ static void runs_add_up_as_plain_rows_do(struct test *t)
         CHECK(t, (marks[0][i] & ~want_marks[i]) == 0);
 }
 
+/* Distances and values of up to so many bits, some of them rare; in memory that ends with the run.
+ */
+static void check_widths(struct test *t, unsigned key_bits, unsigned value_bits, size_t n)
+{
+    static struct rows rows;
+    static int64_t sums[ROWS_MAX << 8], want[ROWS_MAX << 8];
+    CLEANUP(buf_done) struct buf out = {0};
+    uint32_t key = 0;
+    bool is_rare = draw() & 1;
+    struct run r;
+
+    rows.n_cols = 1;
+    rows.n = n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t keep = is_rare && draw() % 40 ? 1 : UINT64_MAX;
+        rows.keys[i] = key;
+        rows.values[0][i] = (int64_t)(draw() & (((uint64_t)1 << value_bits) - 1) & keep);
+        key += 1 + (uint32_t)(draw() & (((uint64_t)1 << key_bits) - 1) & keep);
+    }
+    CHECK_INT(t, encode(&rows, &out), 0);
+    CLEANUP(freep) uint8_t *exact = malloc(out.len);
+    memcpy(exact, out.data, out.len);
+    struct bytes in = {exact, out.len};
+    CHECK_INT(t, run_open(&in, &r), 0);
+    for (size_t i = 0; i < n; i++)
+        want[rows.keys[i]] += rows.values[0][i];
+    CHECK(t, run_add(&r, 0, sums, rows.keys[n - 1] + (size_t)1));
+    CHECK(t, memcmp(want, sums, (rows.keys[n - 1] + (size_t)1) * sizeof(*sums)) == 0);
+}
+
+static void runs_of_every_width_add_up(struct test *t)
+{
+    static const size_t counts[] = {1, 15, 16, 17, 511, 512, 513, 1100};
+
+    for (unsigned key_bits = 0; key_bits <= 8; key_bits++)
+        for (unsigned value_bits = 0; value_bits <= 18; value_bits++)
+            for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+                check_widths(t, key_bits, value_bits, counts[i]);
+}
+
 static void columns_without_sums_are_skipped(struct test *t)
 {
     static int64_t sums[1000];
@@ -415,6 +455,7 @@ static void use_all(const struct run *r)
     if (r->n <= ROWS_MAX)
         (void)run_keys(r, keys);
     for (unsigned c = 0; c < r->n_cols; c++) {
+        (void)run_add(r, c, sums, 5000);
         (void)run_add_marked(r, c, sums, 5000, marks);
         (void)run_sum_masked(r, c, marks, 5000, &sum);
         (void)run_sum(r, c);
@@ -525,6 +566,7 @@ static const struct test_case cases[] = {
     TEST(every_value_survives),
     TEST(a_go_profile_takes_a_byte_per_sample),
     TEST(runs_add_up_as_plain_rows_do),
+    TEST(runs_of_every_width_add_up),
     TEST(columns_without_sums_are_skipped),
     TEST(a_key_out_of_bounds_is_refused_and_touches_nothing),
     TEST(sums_can_be_masked),
