@@ -304,7 +304,7 @@ static void *keep_flushing(void *arg)
     struct keeper *k = arg;
     struct error err;
 
-    while (!k->is_over) {
+    while (k->r == 0 && (!k->is_over || k->n_flushes == 0)) {
         int r = store_upkeep(k->f->store, UPKEEP_FLUSH, &err);
         k->n_flushes += r > 0;
         usleep(30000);
