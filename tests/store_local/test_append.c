@@ -307,7 +307,7 @@ static void *keep_flushing(void *arg)
     while (k->r == 0 && (!k->is_over || k->n_flushes == 0)) {
         int r = store_upkeep(k->f->store, UPKEEP_FLUSH, &err);
         k->n_flushes += r > 0;
-        usleep(30000);
+        usleep(3000);
         if (r < 0)
             k->r = r;
     }
@@ -323,6 +323,7 @@ static void flushes_and_questions_go_on_meanwhile(struct test *t)
     struct keeper k = {.f = &f};
 
     fixture_init(t, &f);
+    f.fs->is_slow = true;
     for (int i = 0; i < N; i++) {
         a[i] = (struct appender){.f = &f, .index = i};
         CHECK_INT(t, store_source_new(f.store, 0, &a[i].source, &f.err), 0);
