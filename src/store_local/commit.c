@@ -262,8 +262,8 @@ int local_rotate(struct local *l, struct error *err)
         commit_resume(l);
         return local_dead_error(l, err);
     }
-    bool has_rows = !memtable_is_empty(l->head);
-    if (has_rows) {
+    bool has_any = !memtable_is_empty(l->head) || l->last_wal > l->version->flushed_wal;
+    if (has_any) {
         l->frozen = l->head;
         l->frozen_wal = l->last_wal;
         l->head = memtable_new();
@@ -271,17 +271,7 @@ int local_rotate(struct local *l, struct error *err)
         l->wal = NULL;
     }
     commit_resume(l);
-    return has_rows;
-}
-
-uint64_t local_pass_log(struct local *l)
-{
-    if (l->wal) {
-        wal_free(l->wal);
-        l->wal = NULL;
-        local_forget_logged(l);
-    }
-    return l->last_wal;
+    return has_any;
 }
 
 struct stale_wals {
@@ -312,7 +302,7 @@ void local_flushed(struct local *l, struct version *version)
     struct version *before = version_install(l, version);
     memtable_unref(l->frozen);
     l->frozen = NULL;
-    l->flush_wanted = l->is_unsettled = false;
+    l->flush_wanted = false;
     l->memory_checked_at = 0;
     pthread_cond_broadcast(&l->committed);
     pthread_mutex_unlock(&l->lock);

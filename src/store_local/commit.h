@@ -48,7 +48,9 @@ int commit_run(struct local *l, struct commit_item *item, struct error *err);
 /*
  * Freezes `head`: it becomes `frozen`, whose rows are in WALs up to `frozen_wal`, and a new head
  * begins. Waits until no group is being written. With both locks held and nothing frozen. -EROFS
- * when writing has stopped. A head without rows is not frozen: returns 0, and 1 when it was.
+ * when writing has stopped. Returns 1, or 0 when there was nothing: no rows and no WAL. A WAL of
+ * which nothing became visible counts: it may hold definitions that others rely on, and second
+ * copies of profiles, which must not be found again once the first ones are erased.
  */
 int local_rotate(struct local *l, struct error *err);
 
@@ -57,13 +59,6 @@ int local_rotate(struct local *l, struct error *err);
  * and deletes the WALs up to version->flushed_wal. With upkeep_lock held, without the lock.
  */
 void local_flushed(struct local *l, struct version *version);
-
-/*
- * For deleting: makes the next group begin a new WAL although `head` has no rows, and returns the
- * number up to which WALs hold nothing that counts, to be published as flushed_wal: one may still
- * hold a second copy of what is deleted. With the lock held, commits paused, nothing in memory.
- */
-uint64_t local_pass_log(struct local *l);
 
 /* Treats as not yet logged whatever no file but a WAL has: after a failed write, and after a
  * restart, since what was read from a WAL may never have been synced. With the lock held. */

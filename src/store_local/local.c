@@ -8,7 +8,6 @@
 
 #include "base/pool.h"
 #include "segment/block_cache.h"
-#include "segment/file_name.h"
 #include "segment/wal.h"
 #include "store_local/aggregate.h"
 #include "store_local/append.h"
@@ -229,19 +228,6 @@ int local_open(const struct local_options *options, struct store **ret, struct e
     return 0;
 }
 
-/* A WAL of which nothing became visible: only copies of what is in segments. */
-static void drop_empty_wal(struct local *l)
-{
-    if (!l->wal || l->frozen || !memtable_is_empty(l->head))
-        return;
-    struct file_name name = file_name("wal", wal_id(l->wal), "wal");
-    struct error err;
-    wal_free(l->wal);
-    l->wal = NULL;
-    if (fs_unlink(l->fs, name.text, &err) < 0)
-        local_log(l, "%s", err.text);
-}
-
 void local_close(struct store *s)
 {
     struct local *l = local_of(s);
@@ -255,8 +241,6 @@ void local_close(struct store *s)
             r = local_flush(l, &err);
         } while (r > 0);
         pthread_mutex_unlock(&l->upkeep_lock);
-        if (r == 0)
-            drop_empty_wal(l);
     }
     if (r < 0)
         local_log(l, "%s; it stays in the WAL", err.text);

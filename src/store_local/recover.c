@@ -14,6 +14,7 @@
 #include "store_local/memtable.h"
 #include "store_local/part.h"
 #include "store_local/series_table.h"
+#include "store_local/upkeep.h"
 #include "store_local/version.h"
 
 /* ---- The manifest */
@@ -232,11 +233,35 @@ int recover_tables(struct local *l, struct error *err)
 
 struct replay {
     struct local *l;
+    uint64_t wal;
     bool is_second;
-    uint64_t end; /* of what the first reading saw: a writer beside us may be adding to it */
+    uint64_t end;  /* of what the first reading saw: a writer beside us may be adding to it */
+    bool is_stuck; /* nothing can be flushed now */
     uint64_t n_profiles, n_known, n_spans, n_lost;
     char why_lost[128]; /* the first */
 };
+
+/*
+ * What was replayed so far goes to segments when it is much: memory has a limit here too. The WAL
+ * stays until all of it is there; read again, its rows are known.
+ */
+static void flush_midway(struct replay *p)
+{
+    struct local *l = p->l;
+    uint64_t last_wal = l->last_wal;
+    struct error why = {0};
+
+    if (l->options.read_only || p->is_stuck ||
+        memtable_bytes(l->head) < l->options.memory_limit / UPKEEP_HEAD_SHARE)
+        return;
+    pthread_mutex_lock(&l->upkeep_lock);
+    l->last_wal = p->wal - 1;
+    p->is_stuck = local_flush(l, &why) < 0;
+    l->last_wal = last_wal;
+    pthread_mutex_unlock(&l->upkeep_lock);
+    if (p->is_stuck)
+        local_log(l, "%s; recovery goes on in memory", why.text);
+}
 
 /* First the definitions, then what refers to them: of a damaged one the second copy stands behind.
  */
@@ -258,6 +283,7 @@ static int replay_record(void *arg, const struct wal_record *record, struct erro
         return error_set(err, r, "%s", why.text);
     if (!p->is_second)
         return 0;
+    flush_midway(p);
     p->n_profiles += r == 0 && type == RECORD_PROFILE;
     p->n_spans += r == 0 && type == RECORD_SPANS;
     p->n_known += r > 0;
@@ -296,7 +322,7 @@ static int set_aside(struct local *l, uint64_t id, const struct error *why, stru
 
 static int replay_wal(struct local *l, uint64_t id, struct error *err)
 {
-    struct replay p = {.l = l};
+    struct replay p = {.l = l, .wal = id};
     struct wal_visitor visitor = {.record = replay_record, .arg = &p};
     struct wal_report report = {0};
     struct error why = {0};
@@ -392,19 +418,35 @@ int recover_wals(struct local *l, struct error *err)
  * disk, and a sync that failed is not made good by another. So both are written again before
  * anything else is.
  */
+int recover_write_again(struct local *l, struct error *err)
+{
+    bool is_written = false;
+    int r;
+
+    do {
+        r = local_flush(l, err);
+        is_written |= r > 0;
+    } while (r > 0);
+    if (r == 0 && !is_written)
+        r = version_publish(l, &(struct version_edit){0}, err);
+    pthread_mutex_lock(&l->lock);
+    l->is_unsettled = r < 0;
+    pthread_mutex_unlock(&l->lock);
+    return r < 0 ? r : is_written;
+}
+
 int recover_settle(struct local *l, struct error *err)
 {
     struct error why = {0};
-    bool has_rows = !memtable_is_empty(l->head);
+    bool has_rows = !memtable_is_empty(l->head) || l->frozen;
 
     pthread_mutex_lock(&l->upkeep_lock);
-    int r = has_rows ? local_flush(l, &why) : version_publish(l, &(struct version_edit){0}, &why);
+    int r = recover_write_again(l, &why);
     pthread_mutex_unlock(&l->upkeep_lock);
     if (r >= 0)
         return 0;
     if (!has_rows && r != -ENOSPC && r != -EDQUOT)
         return error_set(err, r, "%s", why.text);
-    l->is_unsettled = true;
     local_log(l, "%s; writes are refused until it can be", why.text);
     return 0;
 }

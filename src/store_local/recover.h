@@ -21,5 +21,9 @@ int recover_wals(struct local *l, struct error *err);
  * When that cannot be done now the store opens, and refuses writes until it is. */
 int recover_settle(struct local *l, struct error *err);
 
+/* The same once more, when it could not be done before; 1 when something was flushed. With
+ * upkeep_lock held. */
+int recover_write_again(struct local *l, struct error *err);
+
 /* Deletes files that nothing names. */
 void recover_clean(struct local *l);

@@ -111,18 +111,6 @@ static int flush_all(struct local *l, struct error *err)
     return r;
 }
 
-/* With commits paused and nothing in memory. The logs go too: one may hold a second copy of a
- * profile that was dropped when it was linked, which would be no copy any more. */
-static int publish_tombstone(struct local *l, const struct tombstone *t, struct error *err)
-{
-    struct version_edit edit = {.tombstone = t, .prunes_tombstones = true};
-
-    pthread_mutex_lock(&l->lock);
-    edit.flushed_wal = local_pass_log(l);
-    pthread_mutex_unlock(&l->lock);
-    return version_publish(l, &edit, err);
-}
-
 static int erase_locked(struct local *l, uint32_t tenant, const struct selector *selector,
                         struct cover_range range, struct error *err)
 {
@@ -132,7 +120,8 @@ static int erase_locked(struct local *l, uint32_t tenant, const struct selector 
 
     if (!text)
         return error_set(err, -ENOMEM, "could not erase: no memory");
-    /* Most of it while appends go on, the rest while they wait. */
+    /* Most of it while appends go on, the rest while they wait. Then nothing is in memory or in a
+     * WAL, where it would come back or be seen as younger than the tombstone. */
     int r = flush_all(l, err);
     pthread_mutex_lock(&l->lock);
     commit_pause(l);
@@ -140,7 +129,8 @@ static int erase_locked(struct local *l, uint32_t tenant, const struct selector 
     if (r == 0)
         r = flush_all(l, err);
     if (r == 0)
-        r = publish_tombstone(l, &t, err);
+        r = version_publish(l, &(struct version_edit){.tombstone = &t, .prunes_tombstones = true},
+                            err);
     pthread_mutex_lock(&l->lock);
     commit_resume(l);
     pthread_mutex_unlock(&l->lock);

@@ -9,6 +9,7 @@
 #include "store_local/flush.h"
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
+#include "store_local/recover.h"
 #include "store_local/retention.h"
 #include "store_local/spans.h"
 
@@ -19,9 +20,10 @@ static bool is_flush_due(struct local *l)
     pthread_mutex_lock(&l->lock);
     if (l->flushed_at == 0)
         l->flushed_at = mono;
-    bool is_empty = memtable_is_empty(l->head) && !l->frozen;
+    bool is_empty = memtable_is_empty(l->head) && !l->frozen && !l->is_unsettled;
     bool is_due =
-        !is_empty && (l->frozen || l->flush_wanted || mono - l->flushed_at >= UPKEEP_HEAD_AGE_NS ||
+        !is_empty && (l->frozen || l->is_unsettled || l->flush_wanted ||
+                      mono - l->flushed_at >= UPKEEP_HEAD_AGE_NS ||
                       memtable_bytes(l->head) >= l->options.memory_limit / UPKEEP_HEAD_SHARE);
     if (is_empty)
         l->flushed_at = mono;
@@ -40,8 +42,10 @@ static void trim(void)
 
 static int flush(struct local *l, struct error *err)
 {
-    int r = local_flush(l, err);
-
+    pthread_mutex_lock(&l->lock);
+    bool is_unsettled = l->is_unsettled;
+    pthread_mutex_unlock(&l->lock);
+    int r = is_unsettled ? recover_write_again(l, err) : local_flush(l, err);
     if (r < 0)
         return r;
     if (r > 0)

@@ -1,5 +1,7 @@
 #include "lib/sim_fs.h"
 #include "segment/file_name.h"
+#include "store_local/commit.h"
+#include "store_local/series_table.h"
 #include "store_local/store_fixture.h"
 #include "store_local/version.h"
 
@@ -137,6 +139,206 @@ static void what_was_replayed_is_durable(struct test *t)
     }
 }
 
+/* As many as fit no memory limit: what was replayed goes to segments on the way. */
+static void fill_log(struct test *t, struct fixture *f, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        CHECK_APPEND(t, f, make_profile(f->source, NOW_NS + i, i, 80), "a", NULL, STORE_STORED);
+        store_source_reset(f->source);
+    }
+}
+
+static void recovery_keeps_to_the_memory_limit(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    fill_log(t, &f, 150);
+    fixture_crash(&f);
+    f.options.memory_limit = 96 << 10;
+    CHECK_INT(t, fixture_open(&f), 0);
+    struct local *l = local_of(f.store);
+    CHECK(t, l->version->segments.len > 1);
+    CHECK_INT(t, l->version->flushed_wal, l->last_wal);
+    CHECK_INT(t, find_everything(t, &f).n, 150);
+    fixture_crash(&f);
+    /* With nowhere to go it stays in memory, until there is space. */
+    f.options.memory_limit = 0;
+    CHECK_INT(t, fixture_open(&f), 0);
+    for (unsigned i = 0; i < 150; i++)
+        CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS + i, i, 80), "b", NULL, STORE_STORED);
+    fixture_crash(&f);
+    f.options.memory_limit = 96 << 10;
+    f.fail_next_write = ENOSPC;
+    CHECK_INT(t, fixture_open(&f), 0);
+    CHECK(t, strstr(f.log, "; recovery goes on in memory") != NULL);
+    CHECK_INT(t, find_everything(t, &f).n, 300);
+    f.fs->fail_write = 0;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    CHECK_INT(t, find_everything(t, &f).n, 300);
+    CHECK(t, !local_of(f.store)->is_unsettled);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 300);
+    fixture_done(&f);
+}
+
+static void recovery_may_stop_anywhere_and_begin_again(struct test *t)
+{
+    uint64_t struck = 1;
+
+    for (uint64_t nth = 1; struck > 0; nth++) {
+        struct fixture f;
+        struct sim_fs *sim = on_disk(t, &f, nth);
+        f.options.memory_limit = 32 << 20;
+        fill_log(t, &f, 60);
+        sim_fs_kill(sim);
+        fixture_crash(&f);
+        sim_fs_restart(sim);
+        f.options.memory_limit = 32 << 10;
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_CHANGE,
+                                             .nth = nth,
+                                             .what = nth % 2 ? SIM_CRASH : SIM_KILL});
+        if (fixture_open(&f) < 0)
+            f.store = NULL;
+        struck = sim_fs_struck(sim);
+        sim_fs_clear_faults(sim);
+        cut_power(t, &f, sim);
+        CHECK_INT(t, find_everything(t, &f).n, 60);
+        off_disk(&f, sim);
+    }
+}
+
+/* A manifest that could not be written again when the store was opened is written later. */
+static void a_full_disk_at_opening_is_no_end(struct test *t)
+{
+    struct fixture f;
+    struct store_outcome out;
+    fixture_init(t, &f);
+    fixture_close(&f);
+    f.fail_next_write = ENOSPC;
+    CHECK_INT(t, fixture_open(&f), 0);
+    CHECK_INT(t, append_profile(&f, profile_at(&f, NOW_NS), "a", NULL, &out), -EAGAIN);
+    CHECK_STR(t, f.err.text, "what was recovered has not been written again yet");
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_STEP, &f.err), -ENOSPC);
+    f.fs->fail_write = 0;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_STEP, &f.err), 0);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    fixture_done(&f);
+}
+
+/* ---- Erasing */
+
+static int store_erase_all(struct fixture *f, const char *pod)
+{
+    CLEANUP(selector_freep) struct selector *selector = NULL;
+    char text[64];
+
+    snprintf(text, sizeof(text), "{pod=\"%s\"}", pod);
+    if (selector_parse(bytes_of(text), &selector, &f->err) < 0)
+        return -EINVAL;
+    return store_erase(f->store, bytes_of("default"), selector, 0, INT64_MAX, &f->err);
+}
+
+static void erases_what_an_earlier_flush_left_behind(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    f.fs->fail_write = ENOSPC;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -ENOSPC);
+    f.fs->fail_write = 0;
+    CHECK(t, local_of(f.store)->frozen != NULL);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "a", NULL, STORE_STORED);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "b", NULL, STORE_STORED);
+    CHECK_INT(t, store_erase_all(&f, "a"), 0);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    fixture_done(&f);
+}
+
+static void *append_again(void *arg)
+{
+    struct fixture *f = arg;
+    static struct store_outcome out;
+    CLEANUP(store_source_freep) struct store_source *source = NULL;
+    struct fixture mine = {.store = f->store};
+
+    if (store_source_new(f->store, 0, &source, &mine.err) < 0)
+        return NULL;
+    mine.source = source;
+    if (append_profile(&mine, profile_at(&mine, NOW_NS), "a", NULL, &out) < 0)
+        return NULL;
+    return &out;
+}
+
+/* A copy that is found to be one only when it is linked: its record is in the WAL, alone. */
+static void append_copy(struct test *t, struct fixture *f)
+{
+    struct local *l = local_of(f->store);
+    pthread_t thread;
+    void *out = NULL;
+
+    pthread_mutex_lock(&l->lock);
+    commit_pause(l);
+    for (uint32_t id = 1; id <= series_table_len(l->tenants.data[0].series); id++)
+        series_table_get(l->tenants.data[0].series, id)->max_start_ns = INT64_MIN;
+    CHECK_INT(t, pthread_create(&thread, NULL, append_again, f), 0);
+    while (l->epochs.data[0]->pins == 0) {
+        pthread_mutex_unlock(&l->lock);
+        usleep(1000);
+        pthread_mutex_lock(&l->lock);
+    }
+    for (uint32_t id = 1; id <= series_table_len(l->tenants.data[0].series); id++)
+        series_table_get(l->tenants.data[0].series, id)->max_start_ns = NOW_NS;
+    commit_resume(l);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(thread, &out);
+    CHECK(t, out && ((struct store_outcome *)out)->verdict == STORE_DUPLICATE);
+}
+
+static void a_copy_in_the_log_does_not_bring_back_what_was_erased(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    append_copy(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 1);
+    CHECK_INT(t, store_erase_all(&f, "a"), 0);
+    CHECK_INT(t, find_everything(t, &f).n, 0);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 0);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+    fixture_reopen(t, &f);
+    CHECK_INT(t, find_everything(t, &f).n, 0);
+    fixture_done(&f);
+}
+
+/* Before and after what was erased has left its file. */
+static void what_was_erased_can_be_stored_again_once(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    for (int settles = 0; settles < 2; settles++) {
+        for (int i = 0; i < 3; i++) {
+            CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+            CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_DUPLICATE);
+            if (i > 0)
+                CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+            if (i > 1)
+                CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+            fixture_reopen(t, &f);
+            CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_DUPLICATE);
+            CHECK_INT(t, find_everything(t, &f).n, 1);
+            CHECK_INT(t, store_erase_all(&f, "a"), 0);
+            if (settles)
+                CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+            CHECK_INT(t, find_everything(t, &f).n, 0);
+        }
+    }
+    fixture_done(&f);
+}
+
 /* ---- Retention */
 
 static void advance(struct fixture *f, int64_t ns)
@@ -244,6 +446,12 @@ static const struct test_case cases[] = {
     TEST(what_is_synced_beside_a_failed_sync_does_not_count),
     TEST(a_flush_beside_a_failed_sync_is_not_published),
     TEST(what_was_replayed_is_durable),
+    TEST(recovery_keeps_to_the_memory_limit),
+    TEST(recovery_may_stop_anywhere_and_begin_again),
+    TEST(a_full_disk_at_opening_is_no_end),
+    TEST(erases_what_an_earlier_flush_left_behind),
+    TEST(a_copy_in_the_log_does_not_bring_back_what_was_erased),
+    TEST(what_was_erased_can_be_stored_again_once),
     TEST(what_was_removed_stays_away_when_the_clock_goes_back),
     TEST(a_clock_that_was_wrong_for_long_keeps_nothing_new_out),
     TEST(by_size_whole_windows_go),
