@@ -109,7 +109,7 @@ struct local *local_new(const struct local_options *options)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->committed, &attr);
-    pthread_cond_init(&l->wake, NULL);
+    pthread_cond_init(&l->wake, &attr);
     pthread_condattr_destroy(&attr);
     l->commit = commit_new();
     l->head = memtable_new();

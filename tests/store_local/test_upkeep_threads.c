@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "lib/sim_fs.h"
 #include "lib/test.h"
@@ -168,5 +169,30 @@ static void all_at_once(struct test *t)
     sim_fs_free(s.sim);
 }
 
-static const struct test_case cases[] = {TEST(all_at_once)};
+static int64_t cpu_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * SEC_NS + now.tv_nsec;
+}
+
+static void a_store_with_nothing_to_do_sleeps(struct test *t)
+{
+    CLEANUP(sim_fs_freep) struct sim_fs *sim = sim_fs_new(1);
+    struct local_options options = {.fs = sim_fs_fs(sim), .disk_reserve = 1, .background = true};
+    struct store *store;
+    struct error err;
+
+    CHECK_INT(t, local_open(&options, &store, &err), 0);
+    int64_t before = cpu_ns();
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    CHECK(t, cpu_ns() - before < 50000000);
+    store_close(store);
+}
+
+static const struct test_case cases[] = {
+    TEST(all_at_once),
+    TEST(a_store_with_nothing_to_do_sleeps),
+};
 TEST_MAIN(cases)
