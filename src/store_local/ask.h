@@ -57,6 +57,11 @@ struct ask_cell {
     bool has_samples; /* with filters: some sample passed them */
 };
 
+/* Tells rows of one moment apart in the same way wherever they stand: id, or content hash. */
+struct moment_key {
+    uint64_t high, low;
+};
+
 /* One instant series in one step. */
 struct ask_moment {
     uint32_t cell;
@@ -65,6 +70,7 @@ struct ask_moment {
     int64_t value, flat;
     /* The last one, or the one at the peak. */
     int64_t start_ns, total, peak, duration_ns, period;
+    struct moment_key key;
     struct pick pick;
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/bisect.h"
+#include "base/le.h"
 #include "store_local/sums.h"
 
 _Static_assert((int)COVER_FUNCTIONS_DAY == (int)LEVEL_FUNCTIONS_DAY &&
@@ -56,9 +57,22 @@ struct found_row {
     int64_t start_ns, duration_ns, period;
     int64_t total, peak; /* of the answer's first type; of its own first one */
     uint64_t n_profiles;
+    struct moment_key key; /* where moments are chosen */
     struct pick pick;
     bool has_pick;
 };
+
+static struct moment_key moment_key(bool has_id, const uint8_t *id, uint64_t content_hash)
+{
+    if (!has_id)
+        return (struct moment_key){0, content_hash};
+    return (struct moment_key){le64_get(id), le64_get(id + 8)};
+}
+
+static bool is_higher(struct moment_key a, struct moment_key b)
+{
+    return a.high != b.high ? a.high > b.high : a.low > b.low;
+}
 
 static void count_row(struct ask_cell *c, const struct found_row *row)
 {
@@ -96,15 +110,27 @@ static bool counts_totals(const struct ask *a)
     return a->plan->what == PLAN_TOTALS && !a->has_filter;
 }
 
-/* The last moment, or the highest, of an instant series in a step. */
-static void choose_moment(struct ask *a, struct ask_moment *m, const struct found_row *row)
+static bool chooses_moments(const struct ask *a, const struct series *series)
+{
+    return series->is_instant &&
+           (a->plan->instant == INSTANT_LAST || a->plan->instant == INSTANT_PEAK);
+}
+
+static bool is_better(const struct ask *a, const struct ask_moment *m, const struct found_row *row)
 {
     bool later = row->start_ns > m->start_ns, higher = row->peak > m->peak;
-    bool better = a->plan->instant == INSTANT_LAST
-                      ? later || (row->start_ns == m->start_ns && higher)
-                      : higher || (row->peak == m->peak && later);
 
-    if (m->has && !better)
+    if (row->start_ns == m->start_ns && row->peak == m->peak)
+        return is_higher(row->key, m->key);
+    return a->plan->instant == INSTANT_LAST ? later || (row->start_ns == m->start_ns && higher)
+                                            : higher || (row->peak == m->peak && later);
+}
+
+/* The last moment, or the highest, of an instant series in a step. Which one of equals must not
+ * depend on where they are stored. */
+static void choose_moment(struct ask *a, struct ask_moment *m, const struct found_row *row)
+{
+    if (m->has && !is_better(a, m, row))
         return;
     m->has = true;
     m->start_ns = row->start_ns;
@@ -112,6 +138,7 @@ static void choose_moment(struct ask *a, struct ask_moment *m, const struct foun
     m->peak = row->peak;
     m->duration_ns = row->duration_ns;
     m->period = row->period;
+    m->key = row->key;
     m->pick = row->pick;
     m->pick.bin = m->cell;
     if (!row->has_pick)
@@ -185,6 +212,7 @@ static bool memory_row(const struct ask *a, uint32_t series, const struct row *r
         .total = s->first == SUMS_SKIP ? 0 : row->totals[s->first],
         .peak = s->own == SUMS_SKIP ? 0 : row->totals[s->own],
         .n_profiles = 1,
+        .key = moment_key(row->has_id, row->id, row->content_hash),
         .has_pick = a->wants_picks && data.len > 0 && data.len <= UINT32_MAX,
         .pick = {.series = series,
                  .n_samples = row->n_samples,
@@ -292,6 +320,8 @@ static void read_row(struct gather *g, const struct strip_ask *s, const struct s
     };
     if ((is_late || a->reads_sides) && !f.has_pick)
         return;
+    if (rows->has_id)
+        f.key = moment_key(rows->has_id[i], rows->id[i], rows->content_hash[i]);
     if (f.has_pick) {
         f.pick.offset = at[i];
         f.pick.len = at[i + 1] - at[i];
@@ -311,8 +341,11 @@ static int gather_block(struct gather *g, const struct strip_ask *s, const struc
 {
     struct ask *a = g->a;
     CLEANUP(row_block_done) struct row_block rows = {0};
-    int r = row_block_read(g->part, s->strip, b, ROWS_TOTALS | ROWS_WINDOW, &rows, err);
+    unsigned columns = ROWS_TOTALS | ROWS_WINDOW;
 
+    if (chooses_moments(a, a->snap->series.data[s->series].series))
+        columns |= ROWS_IDS;
+    int r = row_block_read(g->part, s->strip, b, columns, &rows, err);
     if (r < 0)
         return r;
     g->answer->blocks_read++;
@@ -357,9 +390,7 @@ static uint32_t levels_of(const struct part *p, uint32_t series)
 /* The levels that can stand for the rows of this series: none where moments are chosen. */
 static uint32_t levels_for(const struct ask *a, const struct series *series)
 {
-    bool by_moment = series->is_instant &&
-                     (a->plan->instant == INSTANT_LAST || a->plan->instant == INSTANT_PEAK);
-    return by_moment ? 0 : a->levels;
+    return chooses_moments(a, series) ? 0 : a->levels;
 }
 
 /* One series in one range, by its own levels. */

@@ -441,6 +441,85 @@ static void by_size_whole_windows_go(struct test *t)
     fixture_done(&f);
 }
 
+/* ---- Moments */
+
+/* The name of the only stack of the last moment of all that is stored. */
+static void last_stack(struct test *t, struct fixture *f, enum plan_instant instant, char *ret,
+                       size_t size)
+{
+    CLEANUP(selector_freep) struct selector *selector = NULL;
+    CLEANUP(store_answer_freep) struct store_answer *answer = store_answer_new(1 << 26);
+
+    CHECK_INT(t, selector_parse(bytes_of("cpu"), &selector, &f->err), 0);
+    struct store_plan plan = {.tenant = bytes_of("default"),
+                              .selector = selector,
+                              .to_ns = INT64_MAX,
+                              .what = PLAN_STACKS,
+                              .instant = instant};
+    CHECK_INT(t, store_aggregate(f->store, &plan, answer, &f->err), 0);
+    CHECK_INT(t, answer->cells.len, 1);
+    *ret = '\0';
+    if (answer->cells.len != 1)
+        return;
+    const struct profile *p = answer->cells.data[0].profile;
+    CHECK_INT(t, profile_total(p, 0), 5);
+    for (uint32_t i = 0; i < p->dict->strings.len; i++) {
+        struct bytes s = dict_text(p->dict, i);
+        if (s.len == 2 && s.data[0] == 'x')
+            snprintf(ret, size, "%.*s", (int)s.len, (const char *)s.data);
+    }
+}
+
+static void append_moment(struct test *t, struct fixture *f, char name, const uint8_t *id)
+{
+    struct label labels[] = {test_label(LABEL_SERVICE, "checkout")};
+    struct profile *p = profile_set_add(f->source->set);
+    char text[] = {'x', name, '\0'};
+    struct function function = {.name = dict_cstring(p->dict, text)};
+    struct store_outcome out = {0};
+
+    profile_add_ctype(p, "cpu", "nanoseconds");
+    p->time_unix_ns = NOW_NS;
+    profile_add_value(p, dict_frame(p->dict, 0, function, 1, 0, 0), 5);
+    struct store_incoming in = {
+        .profile = p, .labels = labels, .n_labels = 1, .is_instant = true, .has_id = id != NULL};
+    if (id)
+        memcpy(in.id, id, sizeof(in.id));
+    CHECK_INT(t, store_append(f->store, f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
+    CHECK_INT(t, out.verdict, STORE_STORED);
+}
+
+static void of_equal_moments_the_same_one_is_the_last(struct test *t)
+{
+    static const uint8_t ids[3][16] = {{1, 9}, {3, 1}, {2, 5}};
+    static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    char first[8] = "", now[8];
+
+    for (int has_ids = 0; has_ids < 2; has_ids++) {
+        first[0] = '\0';
+        for (size_t k = 0; k < 2 * ARRAY_SIZE(orders); k++) {
+            struct fixture f;
+            enum plan_instant instant = k % 2 ? INSTANT_PEAK : INSTANT_LAST;
+            fixture_init(t, &f);
+            for (int i = 0; i < 3; i++) {
+                int which = orders[k / 2][i];
+                append_moment(t, &f, (char)('a' + which), has_ids ? ids[which] : NULL);
+                last_stack(t, &f, instant, now, sizeof(now));
+                if (i == 0) /* files as well as memory */
+                    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+            }
+            if (first[0] == '\0')
+                memcpy(first, now, sizeof(first));
+            CHECK(t, first[0] == 'x');
+            CHECK_STR(t, now, first);
+            CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+            last_stack(t, &f, instant, now, sizeof(now));
+            CHECK_STR(t, now, first);
+            fixture_done(&f);
+        }
+    }
+}
+
 static const struct test_case cases[] = {
     TEST(a_failed_sync_of_a_flush_stops_writing),
     TEST(what_is_synced_beside_a_failed_sync_does_not_count),
@@ -455,5 +534,6 @@ static const struct test_case cases[] = {
     TEST(what_was_removed_stays_away_when_the_clock_goes_back),
     TEST(a_clock_that_was_wrong_for_long_keeps_nothing_new_out),
     TEST(by_size_whole_windows_go),
+    TEST(of_equal_moments_the_same_one_is_the_last),
 };
 TEST_MAIN(cases)
