@@ -117,6 +117,32 @@ static void a_flush_beside_a_failed_sync_is_not_published(struct test *t)
     }
 }
 
+/* A write that failed in the middle, and the power goes. */
+static void what_was_reported_as_failed_never_appears(struct test *t)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct fixture f;
+        struct store_outcome out;
+        struct sim_fs *sim = on_disk(t, &f, seed);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_WRITE,
+                                             .nth = 1,
+                                             .what = seed % 2 ? SIM_SHORT : SIM_TORN,
+                                             .error = ENOSPC});
+        CHECK_INT(t, append_profile(&f, profile_at(&f, NOW_NS + 1), "a", NULL, &out), -ENOSPC);
+        cut_power(t, &f, sim);
+        CHECK_INT(t, find_everything(t, &f).n, 1);
+        CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "a", NULL, STORE_STORED);
+        /* When what was written of it cannot be taken back for good, that is all. */
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_WRITE, .nth = 1, .error = ENOSPC});
+        sim_fs_fault(sim, (struct sim_fault){.op = SIM_SYNC, .nth = 1});
+        CHECK_INT(t, append_profile(&f, profile_at(&f, NOW_NS + 2), "a", NULL, &out), -ENOSPC);
+        CHECK_INT(t, append_profile(&f, profile_at(&f, NOW_NS + 2), "a", NULL, &out), -EROFS);
+        CHECK_INT(t, find_everything(t, &f).n, 2);
+        off_disk(&f, sim);
+    }
+}
+
 /* ---- Opening */
 
 static void what_was_replayed_is_durable(struct test *t)
@@ -271,6 +297,19 @@ static void *append_again(void *arg)
     return &out;
 }
 
+/* Sends the profile while nothing is committed, with the lock held, until it is in the queue. */
+static void queue_again(struct test *t, struct fixture *f, pthread_t *thread)
+{
+    struct local *l = local_of(f->store);
+
+    CHECK_INT(t, pthread_create(thread, NULL, append_again, f), 0);
+    while (l->epochs.data[0]->pins == 0) {
+        pthread_mutex_unlock(&l->lock);
+        usleep(1000);
+        pthread_mutex_lock(&l->lock);
+    }
+}
+
 /* A copy that is found to be one only when it is linked: its record is in the WAL, alone. */
 static void append_copy(struct test *t, struct fixture *f)
 {
@@ -282,12 +321,7 @@ static void append_copy(struct test *t, struct fixture *f)
     commit_pause(l);
     for (uint32_t id = 1; id <= series_table_len(l->tenants.data[0].series); id++)
         series_table_get(l->tenants.data[0].series, id)->max_start_ns = INT64_MIN;
-    CHECK_INT(t, pthread_create(&thread, NULL, append_again, f), 0);
-    while (l->epochs.data[0]->pins == 0) {
-        pthread_mutex_unlock(&l->lock);
-        usleep(1000);
-        pthread_mutex_lock(&l->lock);
-    }
+    queue_again(t, f, &thread);
     for (uint32_t id = 1; id <= series_table_len(l->tenants.data[0].series); id++)
         series_table_get(l->tenants.data[0].series, id)->max_start_ns = NOW_NS;
     commit_resume(l);
@@ -311,6 +345,42 @@ static void a_copy_in_the_log_does_not_bring_back_what_was_erased(struct test *t
     CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
     fixture_reopen(t, &f);
     CHECK_INT(t, find_everything(t, &f).n, 0);
+    fixture_done(&f);
+}
+
+/* Nothing but a record in the queue refers to it. */
+static void a_dictionary_lives_for_what_is_queued(struct test *t)
+{
+    struct fixture f;
+    pthread_t thread;
+    void *out = NULL;
+    fixture_init(t, &f);
+    struct local *l = local_of(f.store);
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    CHECK_INT(t, store_erase_all(&f, "a"), 0);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+    CHECK_INT(t, l->version->segments.len, 0);
+    pthread_mutex_lock(&l->lock);
+    commit_pause(l);
+    queue_again(t, &f, &thread);
+    l->tenants.data[0].services.data[0].open = NULL; /* as if it were old */
+    pthread_mutex_unlock(&l->lock);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 0);
+    CHECK_INT(t, l->version->epochs.len, 1);
+    pthread_mutex_lock(&l->lock);
+    commit_resume(l);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(thread, &out);
+    CHECK(t, out && ((struct store_outcome *)out)->verdict == STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 0);
+    fixture_reopen(t, &f);
+    struct everything e = find_everything(t, &f);
+    CHECK(t, e.n == 1 && e.n_samples == 3);
+    CHECK_INT(t, store_erase_all(&f, "a"), 0);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_SETTLE, &f.err), 0);
+    local_of(f.store)->tenants.data[0].services.data[0].open = NULL;
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 1);
+    CHECK_INT(t, local_of(f.store)->epochs.len, 0);
     fixture_done(&f);
 }
 
@@ -524,12 +594,14 @@ static const struct test_case cases[] = {
     TEST(a_failed_sync_of_a_flush_stops_writing),
     TEST(what_is_synced_beside_a_failed_sync_does_not_count),
     TEST(a_flush_beside_a_failed_sync_is_not_published),
+    TEST(what_was_reported_as_failed_never_appears),
     TEST(what_was_replayed_is_durable),
     TEST(recovery_keeps_to_the_memory_limit),
     TEST(recovery_may_stop_anywhere_and_begin_again),
     TEST(a_full_disk_at_opening_is_no_end),
     TEST(erases_what_an_earlier_flush_left_behind),
     TEST(a_copy_in_the_log_does_not_bring_back_what_was_erased),
+    TEST(a_dictionary_lives_for_what_is_queued),
     TEST(what_was_erased_can_be_stored_again_once),
     TEST(what_was_removed_stays_away_when_the_clock_goes_back),
     TEST(a_clock_that_was_wrong_for_long_keeps_nothing_new_out),
