@@ -564,10 +564,12 @@ static size_t unary_bits(struct bitpack_cursor *c, size_t n, uint8_t *ret)
 #define ROUND      BITPACK_ROUND
 #define ROUNDED(n) (((n) + (ROUND - 1)) & ~(size_t)(ROUND - 1))
 
-_Static_assert(BITPACK_CHUNK % ROUND == 0, "a chunk is as long as its arrays");
+#define SMALL_ROOM BITPACK_SMALL_ROOM
+
+_Static_assert(BITPACK_CHUNK % ROUND == 0, "rounds of a chunk are in its room");
 
 /* Where 1s are missing, the rest of the high parts is 0; so is what is behind n up to a round. */
-static inline void unary_highs(struct bitpack_cursor *c, size_t n, uint8_t high[BITPACK_CHUNK])
+static inline void unary_highs(struct bitpack_cursor *c, size_t n, uint8_t high[SMALL_ROOM])
 {
     uint8_t bits[1 + BITPACK_CHUNK + 72];
 
@@ -577,12 +579,14 @@ static inline void unary_highs(struct bitpack_cursor *c, size_t n, uint8_t high[
     memset(bits + 1 + found, 0, ROUND);
     for (size_t i = 0; i < ROUNDED(found); i++)
         high[i] = (uint8_t)(bits[i + 1] - bits[i] - 1);
-    memset(high + found, 0, ROUNDED(n) - found);
+    if (found < n)
+        memset(high + found, 0, n - found);
+    memset(high + n, 0, ROUND);
 }
 
 static void next_unary(struct bitpack_cursor *c, size_t n, uint64_t *ret)
 {
-    uint8_t high[BITPACK_CHUNK];
+    uint8_t high[SMALL_ROOM];
     unsigned width = c->p->width;
 
     unary_highs(c, n, high);
@@ -657,7 +661,7 @@ static void small_low(const struct bitpack_cursor *c, size_t n, uint8_t *ret)
 
     if (n_fast > n_groups)
         n_fast = n_groups;
-    memset(ret + n / 8 * 8, 0, ROUNDED(n) - n / 8 * 8);
+    memset(ret + n, 0, ROUND);
     unpack_bytes(from, width, n_fast, ret);
     for (size_t g = n_fast; g < n_groups; g++) {
         uint8_t copy[8] = {0};
@@ -670,7 +674,9 @@ static void small_low(const struct bitpack_cursor *c, size_t n, uint8_t *ret)
 
 bool bitpack_is_small(const struct bitpack *p)
 {
-    return p->layout != BITPACK_BYTEWISE && p->width <= 8 && p->high_width <= 8;
+    return p->layout == BITPACK_UNARY
+               ? p->width <= 7
+               : p->layout == BITPACK_PACKED && p->width <= 8 && p->width + p->high_width <= 15;
 }
 
 static void small_patch(struct bitpack_cursor *c, size_t n, uint16_t *ret)
@@ -690,7 +696,7 @@ static void small_patch(struct bitpack_cursor *c, size_t n, uint16_t *ret)
 
 void bitpack_next_small(struct bitpack_cursor *c, size_t n, uint16_t *ret)
 {
-    uint8_t low[BITPACK_CHUNK], high[BITPACK_CHUNK];
+    uint8_t low[SMALL_ROOM], high[SMALL_ROOM];
     unsigned width = c->p->width;
 
     if (c->p->layout == BITPACK_UNARY)
@@ -707,7 +713,7 @@ void bitpack_next_small(struct bitpack_cursor *c, size_t n, uint16_t *ret)
         for (size_t i = 0; i < ROUNDED(n); i++)
             ret[i] = (uint16_t)(low[i] + (uint16_t)(high[i] * scale));
     }
-    memset(ret + n, 0, (ROUNDED(n) - n) * sizeof(*ret));
+    memset(ret + n, 0, ROUND * sizeof(*ret));
     if (c->p->layout == BITPACK_PACKED)
         small_patch(c, n, ret);
     c->row += n;

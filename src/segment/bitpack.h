@@ -77,10 +77,11 @@ void bitpack_start(const struct bitpack *p, struct bitpack_cursor *ret);
 void bitpack_next(struct bitpack_cursor *c, size_t n, uint64_t *ret);
 
 /*
- * Whether all values fit 16 bits and stand in a layout that bitpack_next_small() knows, which is
- * about twice as fast. A cursor is read with one of the two only. `ret` has room for a multiple of
- * BITPACK_ROUND and has zeros behind n up to there.
+ * Whether all values fit 15 bits and stand in a layout that bitpack_next_small() knows, which is
+ * about twice as fast. A cursor is read with one of the two only. `ret` has room for
+ * BITPACK_SMALL_ROOM and gets BITPACK_ROUND zeros behind the n, so that loops need no rest.
  */
-#define BITPACK_ROUND 16
+#define BITPACK_ROUND      16
+#define BITPACK_SMALL_ROOM (BITPACK_CHUNK + BITPACK_ROUND)
 bool bitpack_is_small(const struct bitpack *p);
 void bitpack_next_small(struct bitpack_cursor *c, size_t n, uint16_t *ret);

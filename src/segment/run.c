@@ -212,7 +212,7 @@ static bool add_small(const struct run *r, unsigned col, uint64_t *sums, size_t 
     uint64_t base = r->cols[col].base, factor = r->cols[col].factor;
     uint64_t key = (uint64_t)r->first_key - 1;
     struct bitpack_cursor keys, values;
-    uint16_t steps[BITPACK_CHUNK], v[BITPACK_CHUNK];
+    uint16_t steps[BITPACK_SMALL_ROOM], v[BITPACK_SMALL_ROOM];
 
     bitpack_start(&r->steps, &keys);
     bitpack_start(&r->cols[col].steps, &values);
@@ -221,13 +221,16 @@ static bool add_small(const struct run *r, unsigned col, uint64_t *sums, size_t 
         n = left < BITPACK_CHUNK ? left : BITPACK_CHUNK;
         bitpack_next_small(&keys, n, steps);
         bitpack_next_small(&values, n, v);
-        for (size_t i = 0; i < ((n + BITPACK_ROUND - 1) & ~(size_t)(BITPACK_ROUND - 1)); i++)
+        /* Added here, where it is done for many at once, and not to each key below. */
+        for (size_t i = 0; i < ((n + BITPACK_ROUND - 1) & ~(size_t)(BITPACK_ROUND - 1)); i++) {
             sum += steps[i];
+            steps[i]++;
+        }
         if (key + sum + n >= n_sums)
             return false;
 #pragma GCC unroll 4
         for (size_t i = 0; i < n; i++) {
-            key += steps[i] + (uint64_t)1;
+            key += steps[i];
             sums[key] += base + factor * v[i];
         }
     }
