@@ -6,6 +6,9 @@
 #include "base/bisect.h"
 #include "store_local/translate.h"
 
+/* Of the stacks of an epoch: one in so many is much. Few are ends of samples. */
+#define MUCH 10
+
 struct assemble {
     struct ask *a;
     struct scan *s;
@@ -41,16 +44,27 @@ static void translate_partial(struct assemble *m, struct translate *t, struct pa
     }
 }
 
-static bool has_partials(const struct assemble *m, uint32_t epoch)
+static size_t count_keys(const struct assemble *m, uint32_t epoch)
 {
+    size_t n = 0;
+
     for (size_t i = 0; i < m->s->n_shares; i++) {
         const struct scan_share *share = &m->s->shares[i];
-        for (size_t j = 0; j < share->partials.len; j++) {
-            if (share->partials.data[j].epoch == epoch)
-                return true;
-        }
+        for (size_t j = 0; j < share->partials.len; j++)
+            n += share->partials.data[j].epoch == epoch ? share->partials.data[j].taken.n : 0;
     }
-    return false;
+    return n;
+}
+
+/* Where much of an epoch is needed its tables say how large those of the answer will be. */
+static void make_room(struct dict *to, const struct dict *view, size_t n_keys)
+{
+    if (to->node_parent.len > 1 || n_keys < dict_n_nodes(view) / MUCH)
+        return;
+    dict_reserve(to, (struct dict_room){.strings = view->strings.len,
+                                        .functions = view->functions.len,
+                                        .locations = view->locations.len,
+                                        .lines = view->lines.len});
 }
 
 /* Everything of one epoch at a time: its maps are then made once and soon gone. */
@@ -59,11 +73,15 @@ static int translate_all(struct assemble *m, struct error *err)
     struct snapshot *snap = m->a->snap;
 
     for (uint32_t e = 0; e < snap->epochs.len; e++) {
+        const struct dict *view = &snap->epochs.data[e]->view;
+        size_t n_keys = count_keys(m, e);
         struct translate t;
 
-        if (!has_partials(m, e))
+        if (n_keys == 0)
             continue;
-        (void)translate_init(&t, &snap->epochs.data[e]->view, m->dict);
+        if (m->a->plan->what == PLAN_STACKS)
+            make_room(m->dict, view, n_keys);
+        (void)translate_init(&t, view, m->dict);
         for (size_t i = 0; i < m->s->n_shares; i++) {
             struct scan_share *share = &m->s->shares[i];
             for (size_t j = 0; j < share->partials.len; j++) {
