@@ -216,6 +216,8 @@ int epoch_acquire(struct local *l, struct epoch *e, struct error *err)
             continue;
         }
         int r = load(l, e, err);
+        if (r < 0 && r != -ENOMEM && r != -ENOBUFS && !e->dict && !e->is_loading)
+            r = load(l, e, err); /* the disk may do better the second time */
         if (r < 0) {
             epoch_release(l, e);
             return r;

@@ -19,6 +19,7 @@
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
 #include "store_local/recover.h"
+#include "store_local/retention.h"
 #include "store_local/series_table.h"
 #include "store_local/spans.h"
 #include "store_local/survey.h"
@@ -210,6 +211,7 @@ static int open_store(struct local *l, struct error *err)
         r = recover_settle(l, err);
     if (r == 0 && writes)
         recover_clean(l);
+    (void)retention_now_ns(l); /* the first time that is believed */
     if (r == 0 && l->options.threads > 1)
         r = pool_new(l->options.threads, &l->pool, err);
     return r;

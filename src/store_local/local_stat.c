@@ -104,7 +104,7 @@ void local_stat(struct store *s, struct store_stat *ret)
     ret->duplicates = l->n_duplicates;
     ret->rejected = l->n_rejected;
     ret->lost_records = l->n_lost;
-    ret->is_read_only = l->options.read_only || l->is_dead;
+    ret->is_read_only = l->options.read_only || local_is_dead(l, NULL);
     if (l->is_dead)
         snprintf(ret->trouble, sizeof(ret->trouble), "%.255s", l->trouble.text);
     pthread_mutex_unlock(&l->lock);

@@ -150,6 +150,15 @@ static void keep_lost_ids(struct local *l, struct tenant *t)
     (void)series_table_pad(t->series, max);
 }
 
+/* A disk that cannot read now may do so the next time; too much would be lost by not asking. */
+#define RECOVER_TRIES 3
+
+static bool is_worth_another_try(int r)
+{
+    return r < 0 && r != -EBADMSG && r != -ENOENT && r != -ENOMEM && r != -ENOBUFS &&
+           r != -EPROTONOSUPPORT;
+}
+
 static int read_series(struct local *l, struct tenant *t, struct error *err)
 {
     struct file_name name = file_name("series", t->id, "series");
@@ -159,8 +168,12 @@ static int read_series(struct local *l, struct tenant *t, struct error *err)
 
     if (t->series_file_len == 0)
         return 0;
-    int r = chunk_log_read(&(struct chunk_log){l->fs, name.text, t->id}, t->series_file_len,
-                           visitor, &report, err);
+    struct chunk_log log = {l->fs, name.text, t->id};
+    int r = chunk_log_read(&log, t->series_file_len, visitor, &report, err);
+    for (int i = 1; i < RECOVER_TRIES && is_worth_another_try(r); i++) {
+        reader.n_lost = 0;
+        r = chunk_log_read(&log, t->series_file_len, visitor, &report, err);
+    }
     if (r < 0 && r != -EIO && r != -ENOENT)
         return error_prefix(err, r, "could not read \"%s\"", name.text);
     if (r < 0 || report.n_bad > 0 || reader.n_lost > 0) {
@@ -320,18 +333,29 @@ static int set_aside(struct local *l, uint64_t id, const struct error *why, stru
     return l->options.read_only ? 0 : fs_rename(l->fs, from.text, to.text, err);
 }
 
+static int read_wal(struct replay *p, uint64_t id, struct wal_report *report, struct error *err)
+{
+    struct wal_visitor visitor = {.record = replay_record, .arg = p};
+
+    int r = wal_read(p->l->fs, "wal", id, visitor, report, err);
+    p->is_second = true;
+    p->end = report->good_bytes;
+    if (r == 0)
+        r = wal_read(p->l->fs, "wal", id, visitor, report, err);
+    return r;
+}
+
 static int replay_wal(struct local *l, uint64_t id, struct error *err)
 {
     struct replay p = {.l = l, .wal = id};
-    struct wal_visitor visitor = {.record = replay_record, .arg = &p};
     struct wal_report report = {0};
     struct error why = {0};
 
-    int r = wal_read(l->fs, "wal", id, visitor, &report, &why);
-    p.is_second = true;
-    p.end = report.good_bytes;
-    if (r == 0)
-        r = wal_read(l->fs, "wal", id, visitor, &report, &why);
+    int r = read_wal(&p, id, &report, &why);
+    for (int i = 1; i < RECOVER_TRIES && is_worth_another_try(r); i++) {
+        p = (struct replay){.l = l, .wal = id};
+        r = read_wal(&p, id, &report, &why);
+    }
     if (r == -ENOENT && l->options.read_only)
         return 0; /* whoever writes has just flushed it */
     if (r == -ENOMEM || r == -ENOBUFS || r == -EPROTONOSUPPORT)

@@ -102,6 +102,8 @@ static int add_segment(struct local *l, struct adding *a, struct error *err)
     if (r < 0) {
         if (!was_bad && r != -ENOMEM)
             local_log(l, "%s; its spans are left out", why.text);
+        a->merge->is_incomplete = true;
+        a->merge->trouble = why;
         return r == -ENOMEM ? error_set(err, r, "%s", why.text) : 0;
     }
     r = add_blocks(a, &why);
@@ -179,6 +181,8 @@ int local_spans(struct store *store, const struct store_span_find *find, store_s
         r = add_segments(&s, find, &m, err);
     if (r == 0)
         r = give(find, &m, sink, ctx, err);
+    if (r == 0 && m.is_incomplete)
+        r = error_set(err, -EBADMSG, "%s", m.trouble.text);
     span_merge_done(&m);
     searched_done(&s);
     return r;

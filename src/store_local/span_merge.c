@@ -137,6 +137,8 @@ static int on_damage(struct span_merge *m, const struct span_source *s, int r, s
     if (m->stops_at_damage || (r != -EBADMSG && r != -EIO))
         return r;
     local_log(m->l, "%s; its spans are left out", err->text);
+    m->is_incomplete = true;
+    m->trouble = *err;
     return 0;
 }
 

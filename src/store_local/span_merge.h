@@ -31,7 +31,9 @@ struct span_merge {
     const uint8_t *trace_id; /* NULL: any; others may turn up all the same */
     bool stops_at_damage;    /* else what is damaged is named in the log and left out */
     struct segment *damaged; /* the last segment in which something was damaged */
-    struct budget own;       /* of the lists */
+    bool is_incomplete;      /* something was left out: `trouble` says what */
+    struct error trouble;
+    struct budget own; /* of the lists */
     VEC(struct span_source) sources;
     size_t next_source;
     VEC(struct span_open *) heap; /* by their current spans */
