@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Line coverage of the profile and formats rooms by unit and end-to-end tests; fails below 90 %."""
+"""Coverage by unit and end-to-end tests: lines of the profile and formats rooms (at least 90 %),
+branches of the store (at least 95 %)."""
 
 import os
 import pathlib
@@ -25,9 +26,12 @@ def main():
     run("meson", "test", "-C", FOLDER, "--no-rebuild", stdout=subprocess.DEVNULL)
     run(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "tests/e2e",
         env=dict(os.environ, VESTA_BUILD=str(FOLDER)))
-    return run("gcovr", "--root", ROOT, "--object-directory", FOLDER,
-               "--filter", "src/(profile|formats)/", "--print-summary", "--fail-under-line", "90",
-               "--sort-percentage")
+    report = ("gcovr", "--root", ROOT, "--object-directory", FOLDER, "--print-summary",
+              "--sort-percentage")
+    lines = run(*report, "--filter", "src/(profile|formats)/", "--fail-under-line", "90")
+    branches = run(*report, "--branches", "--filter", "src/(store|store_local|segment)/",
+                   "--fail-under-branch", "95")
+    return lines or branches
 
 
 if __name__ == "__main__":

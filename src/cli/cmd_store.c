@@ -149,6 +149,38 @@ static int run_verify(const struct command *self, struct options *o)
     return verdict(&f, r, &err);
 }
 
+static int run_upgrade(const struct command *self, struct options *o)
+{
+    struct error err = {""};
+    struct findings f = {.o = o};
+    (void)self;
+    int r = data_mend(o, local_upgrade, on_finding, &f, &err);
+    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+}
+
+static int parse_age(const char *name, const char *text, int64_t *ret, struct error *err)
+{
+    int r = text ? duration_parse(bytes_of(text), ret, err) : 0;
+    return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
+}
+
+static int run_policy(const struct command *self, struct options *o)
+{
+    CLEANUP(store_closep) struct store *store = NULL;
+    struct error err = {""};
+    struct store_policy policy = {.max_bytes = o->max_size};
+    (void)self;
+    int r = parse_age("max-age", o->max_age, &policy.max_age_ns, &err);
+    if (r == 0)
+        r = parse_age("max-span-age", o->max_span_age, &policy.max_span_age_ns, &err);
+    if (r == 0)
+        r = data_open(o, DATA_WRITE, &store, &err);
+    if (r == 0)
+        r = store_set_policy(store, bytes_of(o->tenant ? o->tenant : STORE_DEFAULT_TENANT), &policy,
+                             &err);
+    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+}
+
 /* Runs upkeep until nothing is due, telling how far it is. */
 static int upkeep(struct options *o, enum store_upkeep what, const char *doing)
 {
@@ -229,6 +261,9 @@ static int run_restore(const struct command *self, struct options *o)
 static const struct store_verb verbs[] = {
     {"stat", "", "what is kept, and what it takes", run_stat},
     {"verify", "", "check every checksum and reference, and give a verdict", run_verify},
+    {"upgrade", "", "make a directory of an older format one of this", run_upgrade},
+    {"policy", "", "how long a tenant's data is kept: --max-age, --max-span-age, --max-size",
+     run_policy},
     {"compact", "", "flush, compact and roll up everything now", run_compact},
     {"gc", "", "remove what retention says", run_gc},
     {"import", "FILE...", "profiles of any format into the store; --label", store_import},

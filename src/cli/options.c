@@ -183,6 +183,12 @@ static const struct option table[] = {
      "a label of what is imported, over what the file says (may be repeated)", 0},
     {"moment", OPTION_BOOL, AT(is_instant_profile), OPTIONS_IMPORT, NULL,
      "values were found at a moment (live heap), not counted over a window", 0},
+    {"max-age", OPTION_STRING, AT(max_age), OPTIONS_IMPORT, "DURATION",
+     "of a policy: keep profiles this long, 7d (default: the store's, 30d)", 0},
+    {"max-span-age", OPTION_STRING, AT(max_span_age), OPTIONS_IMPORT, "DURATION",
+     "of a policy: keep spans this long (default: the store's, 7d)", 0},
+    {"max-size", OPTION_SIZE, AT(max_size), OPTIONS_IMPORT, "SIZE",
+     "of a policy: at most this much on disk, oldest gone first", 0},
     {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, "show this help (also -h)", 0},
     {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
 };

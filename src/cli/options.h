@@ -51,6 +51,8 @@ struct options {
     struct option_list labels;                   /* NAME=VALUE of what is imported */
     int limit;
     size_t store_memory;
+    const char *max_age, *max_span_age; /* of a tenant's policy */
+    size_t max_size;
     bool quiet;
     bool is_query;           /* sources are selections */
     bool is_instant_profile; /* what is imported was found at a moment */

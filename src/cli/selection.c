@@ -43,6 +43,16 @@ int data_open(const struct options *o, enum data_access access, struct store **r
     return r < 0 ? error_prefix(err, r, "%s", o->data) : 0;
 }
 
+int data_mend(const struct options *o, data_mend_fn mend, store_report_fn report, void *ctx,
+              struct error *err)
+{
+    struct fs *fs;
+    if (!o->data)
+        return error_set(err, -EINVAL, "where is the data? Say --data DIR");
+    int r = fs_real_new(o->data, &fs, err);
+    return r < 0 ? r : mend(fs, report, ctx, err);
+}
+
 /* FROM..TO behind the last "@" that stands outside of the braces. */
 static int parse_range(struct bytes range, int64_t now, struct query *q, struct error *err)
 {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/fs.h"
 #include "cli/options.h"
 #include "query/query.h"
 
@@ -28,4 +29,9 @@ enum data_access {
 
 /* Opens --data. What the store has to say goes to standard error unless --quiet. */
 int data_open(const struct options *o, enum data_access access, struct store **ret,
+              struct error *err);
+
+/* local_repair() or local_upgrade() of --data; each finding goes to `report`. */
+typedef int (*data_mend_fn)(struct fs *fs, store_report_fn report, void *ctx, struct error *err);
+int data_mend(const struct options *o, data_mend_fn mend, store_report_fn report, void *ctx,
               struct error *err);

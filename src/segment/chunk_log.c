@@ -1,8 +1,9 @@
 /*
  * The layout of a chunk log: a file head (file_head.h) with magic "VCHK", then frames (frame.h)
  * with magic f9 "VC" 1d. A frame is a chunk: its number is its own offset in the file, its tag the
- * unpacked length of a payload that is zstd, or 0; the seed is the file id. The file head is
- * written with the first chunk, so that no length but 0 ends inside of it.
+ * unpacked length of a payload that is zstd, or 0; the seed is the file id. A list is a frame of
+ * its own behind that of its chunk, with the highest bit of the tag set and never packed. The file
+ * head is written with the first chunk, so that no length but 0 ends inside of it.
  */
 #include "segment/chunk_log.h"
 
@@ -20,6 +21,8 @@
 /* Names are written once and kept as long as the data. Higher levels gain little and want tens of
  * MiB of memory. */
 #define PACK_LEVEL 6
+
+#define TAG_LIST ((uint32_t)1 << 31)
 
 static const struct frame_kind chunk_kind = {{0xf9, 'V', 'C', 0x1d}, CHUNK_BYTES_MAX};
 
@@ -75,23 +78,36 @@ static void add_chunk(const struct chunk_log *log, uint64_t offset, struct bytes
     frame_add(&chunk_kind, log->id, &f, to);
 }
 
+static int too_large(const struct chunk_log *log, size_t len, struct error *err)
+{
+    return error_set(err, -EFBIG, "could not add a chunk of %zu bytes to \"%s\": the limit is %u",
+                     len, log->path, CHUNK_BYTES_MAX);
+}
+
 int chunk_log_append(const struct chunk_log *log, uint64_t at, struct bytes payload,
                      uint64_t *ret_end, struct error *err)
+{
+    return chunk_log_append_listed(log, at, payload, (struct bytes){0}, ret_end, err);
+}
+
+int chunk_log_append_listed(const struct chunk_log *log, uint64_t at, struct bytes payload,
+                            struct bytes list, uint64_t *ret_end, struct error *err)
 {
     CLEANUP(fs_closep) struct fs_file *file = NULL;
     CLEANUP(buf_done) struct buf out = {0};
     uint8_t head[FILE_HEAD_BYTES];
 
-    if (payload.len > CHUNK_BYTES_MAX)
-        return error_set(err, -EFBIG,
-                         "could not add a chunk of %zu bytes to \"%s\": the limit is %u",
-                         payload.len, log->path, CHUNK_BYTES_MAX);
+    if (payload.len > CHUNK_BYTES_MAX || list.len > CHUNK_BYTES_MAX)
+        return too_large(log, payload.len > list.len ? payload.len : list.len, err);
     if (at == 0) {
         file_head_encode(MAGIC, (struct file_head){.version = CHUNK_LOG_VERSION, .id = log->id},
                          head);
         buf_add(&out, head, sizeof(head));
     }
     add_chunk(log, at + out.len, payload, &out);
+    if (list.len > 0)
+        frame_add(&chunk_kind, log->id,
+                  &(struct frame){.number = at + out.len, .tag = TAG_LIST, .payload = list}, &out);
     int r = open_at(log, at, &file, err);
     if (r == 0)
         r = fs_pwrite(file, out.data, out.len, at, err);
@@ -123,7 +139,7 @@ static int unpack_chunk(struct reading *reading, const struct frame *frame, stru
                         struct error *err)
 {
     *ret = frame->payload;
-    if (frame->tag == 0)
+    if (frame->tag == 0 || frame->tag == TAG_LIST)
         return 0;
     if (frame->tag > CHUNK_BYTES_MAX)
         return -EBADMSG;
@@ -148,6 +164,10 @@ static int visit(void *arg, const struct frame *frame, struct error *err)
     if (r < 0)
         return error_set(err, r, "%s", why.text);
     reading->report->n_chunks++;
+    if (frame->tag == TAG_LIST)
+        return reading->visitor.list
+                   ? reading->visitor.list(reading->visitor.arg, frame->offset, payload, err)
+                   : 0;
     return reading->visitor.chunk(reading->visitor.arg, frame->offset, payload, err);
 }
 
@@ -212,4 +232,32 @@ int chunk_log_read(const struct chunk_log *log, uint64_t end, struct chunk_visit
     r = read_chunks(&source, end, &reading, err);
     buf_done(&reading.unpacked);
     return r;
+}
+
+static int visit_list(void *arg, const struct frame *frame, struct error *err)
+{
+    const struct chunk_visitor *visitor = arg;
+
+    if (frame->tag != TAG_LIST || frame->number != frame->offset)
+        return error_set(err, -EBADMSG, "a list is in the wrong place");
+    return visitor->list(visitor->arg, frame->offset, frame->payload, err);
+}
+
+int chunk_log_read_lists(const struct chunk_log *log, uint64_t end, struct chunk_visitor visitor,
+                         struct error *err)
+{
+    CLEANUP(fs_closep) struct fs_file *file = NULL;
+    struct chunk_report report = {0};
+
+    if (end == 0)
+        return 0;
+    int r = fs_open(log->fs, log->path, FS_READ, &file, err);
+    if (r == 0)
+        r = read_head(log, file, &report, err);
+    if (r < 0)
+        return r;
+    struct frame_source source = {
+        .file = file, .name = log->path, .from = FILE_HEAD_BYTES, .to = end, .seed = log->id};
+    return frame_walk(&chunk_kind, &source, TAG_LIST, (struct frame_visitor){visit_list, &visitor},
+                      err);
 }

@@ -34,15 +34,21 @@ struct chunk_log {
 int chunk_log_append(const struct chunk_log *log, uint64_t at, struct bytes payload,
                      uint64_t *ret_end, struct error *err);
 
+/* The same with a list behind it, unless that is empty: what can be read without the chunks, to
+ * know whether they have to be. */
+int chunk_log_append_listed(const struct chunk_log *log, uint64_t at, struct bytes payload,
+                            struct bytes list, uint64_t *ret_end, struct error *err);
+
 struct chunk_visitor {
     /* A chunk at `offset`; the payload is borrowed until this returns. Anything but 0 ends the
      * reading and is returned by it. */
     int (*chunk)(void *arg, uint64_t offset, struct bytes payload, struct error *err);
     void *arg;
+    int (*list)(void *arg, uint64_t offset, struct bytes list, struct error *err); /* or NULL */
 };
 
 struct chunk_report {
-    uint64_t n_chunks;
+    uint64_t n_chunks;  /* lists too */
     uint64_t n_bad;     /* damaged places, a chunk or more each */
     uint64_t first_bad; /* offset of the first */
     uint64_t bad_bytes; /* in them; what the file lacks included */
@@ -62,3 +68,8 @@ static inline bool chunk_report_is_clean(const struct chunk_report *r)
  */
 int chunk_log_read(const struct chunk_log *log, uint64_t end, struct chunk_visitor visitor,
                    struct chunk_report *ret, struct error *err);
+
+/* Calls visitor.list for each list before `end`, in order, and steps over the chunks unread. Damage
+ * in its way is -EBADMSG. */
+int chunk_log_read_lists(const struct chunk_log *log, uint64_t end, struct chunk_visitor visitor,
+                         struct error *err);

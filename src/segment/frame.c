@@ -59,6 +59,20 @@ static const uint8_t *look(struct reader *r, uint64_t at, size_t n, int *failure
     return NULL;
 }
 
+/* Of the head at `at`; the payload is not there yet. */
+static bool decode_head(const struct frame_kind *kind, uint64_t seed, uint64_t at, const uint8_t *h,
+                        struct frame *ret)
+{
+    uint32_t len = le32_get(h + 24);
+
+    if (memcmp(h, kind->magic, 4) != 0 || len > kind->payload_max ||
+        le32_get(h + 4) != (uint32_t)checksum64_seeded(h + 8, FRAME_HEAD_BYTES - 8, seed))
+        return false;
+    *ret = (struct frame){
+        .offset = at, .number = le64_get(h + 16), .tag = le32_get(h + 28), .payload = {NULL, len}};
+    return true;
+}
+
 enum verdict { GOOD, BAD_PAYLOAD, BAD_HEAD };
 
 /* What stands at `at`. *ret is set unless it is BAD_HEAD. */
@@ -74,16 +88,13 @@ static int examine(struct reader *r, uint64_t at, enum verdict *ret_verdict, str
     const uint8_t *h = look(r, at, FRAME_HEAD_BYTES, &failure, err);
     if (!h)
         return failure;
-    uint32_t len = le32_get(h + 24);
-    if (memcmp(h, r->kind->magic, 4) != 0 || len > r->kind->payload_max ||
-        le32_get(h + 4) != (uint32_t)checksum64_seeded(h + 8, FRAME_HEAD_BYTES - 8, seed))
+    if (!decode_head(r->kind, seed, at, h, ret))
         return 0;
     *ret_verdict = BAD_PAYLOAD;
-    *ret = (struct frame){
-        .offset = at, .number = le64_get(h + 16), .tag = le32_get(h + 28), .payload = {NULL, len}};
+    size_t len = ret->payload.len;
     if (left - FRAME_HEAD_BYTES < len)
         return 0;
-    h = look(r, at, FRAME_HEAD_BYTES + (size_t)len, &failure, err);
+    h = look(r, at, FRAME_HEAD_BYTES + len, &failure, err);
     if (!h)
         return failure;
     ret->payload.data = h + FRAME_HEAD_BYTES;
@@ -194,4 +205,63 @@ int frame_read(const struct frame_kind *kind, const struct frame_source *source,
     int e = read_frames(&r, visitor, ret, err);
     buf_done(&r.window);
     return e;
+}
+
+static int read_all(const struct frame_source *source, uint64_t at, uint8_t *to, size_t n,
+                    struct error *err)
+{
+    ssize_t got = fs_pread(source->file, to, n, at, err);
+
+    if (got < 0)
+        return (int)got;
+    return (size_t)got == n ? 0 : error_set(err, -EBADMSG, "\"%s\" is cut", source->name);
+}
+
+static int damaged(const struct frame_source *source, uint64_t at, struct error *err)
+{
+    return error_set(err, -EBADMSG, "\"%s\" is damaged at byte %" PRIu64, source->name, at);
+}
+
+/* Reads the payload of `f` into `to`. */
+static int read_payload(const struct frame_source *source, const uint8_t *head, struct frame *f,
+                        struct buf *to, struct error *err)
+{
+    size_t len = f->payload.len;
+
+    buf_clear(to);
+    uint8_t *data = buf_reserve(to, len);
+    int r = read_all(source, f->offset + FRAME_HEAD_BYTES, data, len, err);
+    if (r < 0)
+        return r;
+    f->payload.data = data;
+    return checksum64_seeded(data, len, source->seed) == le64_get(head + 8)
+               ? 0
+               : damaged(source, f->offset, err);
+}
+
+int frame_walk(const struct frame_kind *kind, const struct frame_source *source, uint32_t tags,
+               struct frame_visitor visitor, struct error *err)
+{
+    CLEANUP(buf_done) struct buf payload = {0};
+    uint8_t head[FRAME_HEAD_BYTES];
+    struct frame f;
+
+    for (uint64_t at = source->from; at < source->to; at += sizeof(head) + f.payload.len) {
+        if (source->to - at < sizeof(head))
+            return damaged(source, at, err);
+        int r = read_all(source, at, head, sizeof(head), err);
+        if (r < 0)
+            return r;
+        if (!decode_head(kind, source->seed, at, head, &f) ||
+            source->to - at - sizeof(head) < f.payload.len)
+            return damaged(source, at, err);
+        if (!(f.tag & tags))
+            continue;
+        r = read_payload(source, head, &f, &payload, err);
+        if (r == 0)
+            r = visitor.frame(visitor.arg, &f, err);
+        if (r != 0)
+            return r;
+    }
+    return 0;
 }

@@ -75,3 +75,11 @@ struct frame_source {
  */
 int frame_read(const struct frame_kind *kind, const struct frame_source *source,
                struct frame_visitor visitor, struct frame_report *ret, struct error *err);
+
+/*
+ * Calls back for the frames whose tag has a bit of `tags`, and reads no more than the heads of
+ * others. Nothing is searched for: -EBADMSG at the first head that is damaged, or payload that is
+ * wanted.
+ */
+int frame_walk(const struct frame_kind *kind, const struct frame_source *source, uint32_t tags,
+               struct frame_visitor visitor, struct error *err);

@@ -9,6 +9,7 @@
 #include "store_local/commit.h"
 #include "store_local/cover.h"
 #include "store_local/epoch.h"
+#include "store_local/epoch_names.h"
 #include "store_local/memtable.h"
 #include "store_local/part.h"
 #include "store_local/series_table.h"
@@ -90,14 +91,17 @@ static int collect_epochs(struct flush *f, struct error *err)
 
 static int write_dict(struct flush *f, struct grown *g, struct error *err)
 {
-    CLEANUP(buf_done) struct buf delta = {0};
+    CLEANUP(buf_done) struct buf delta = {0}, names = {0};
 
     if (epoch_mark_equal(&g->from, &g->entry.mark))
         return 0;
     epoch_encode(&g->view, &g->from, &g->entry.mark, &delta);
+    if (g->from.functions < g->entry.mark.functions)
+        epoch_encode_names(&g->view, g->from.functions, g->entry.mark.functions, &names);
     struct file_name name = file_name("dict", g->entry.id, "dict");
-    return chunk_log_append(&(struct chunk_log){f->l->fs, name.text, g->entry.id},
-                            g->entry.file_len, buf_bytes(&delta), &g->entry.file_len, err);
+    return chunk_log_append_listed(&(struct chunk_log){f->l->fs, name.text, g->entry.id},
+                                   g->entry.file_len, buf_bytes(&delta), buf_bytes(&names),
+                                   &g->entry.file_len, err);
 }
 
 static int write_dicts(struct flush *f, struct error *err)

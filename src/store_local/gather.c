@@ -4,6 +4,8 @@
 
 #include "base/bisect.h"
 #include "base/le.h"
+#include "store_local/epoch.h"
+#include "store_local/epoch_names.h"
 #include "store_local/sums.h"
 
 _Static_assert((int)COVER_FUNCTIONS_DAY == (int)LEVEL_FUNCTIONS_DAY &&
@@ -15,12 +17,19 @@ _Static_assert((int)COVER_FUNCTIONS_DAY == (int)LEVEL_FUNCTIONS_DAY &&
 
 #define LEVELS_STACKS (1u << LEVEL_RAW | 1u << LEVEL_MINUTE | 1u << LEVEL_HOUR | 1u << LEVEL_DAY)
 
+/* Whether an epoch may know the function that is asked for. */
+struct knows {
+    uint64_t epoch;
+    bool may;
+};
+
 struct gather {
     struct ask *a;
+    VEC(struct knows) known;
     struct store_answer *answer;
     struct segment *segment;
-    struct part *part; /* NULL until something of it is picked, then a->parts owns it */
-    bool is_kept;
+    struct part *part;       /* NULL until something of it is picked, then a->parts owns it */
+    bool is_kept, has_picks; /* samples of it matter */
     uint32_t epoch;
     struct cover_range *ranges;
 };
@@ -49,6 +58,30 @@ static int trouble(struct gather *g, int r, const struct error *err)
         return r;
     answer_trouble(g->answer, err);
     return 0;
+}
+
+/*
+ * Whether samples of an epoch have to be read. Where it does not know the function that is asked
+ * for they come to nothing, and its dictionary stays unread; rows still count. With a filter,
+ * samples also say whether there is an answer.
+ */
+static bool needs_samples(struct gather *g, uint64_t epoch)
+{
+    struct ask *a = g->a;
+    struct local *l = a->snap->local;
+
+    if (!a->wants_picks || a->plan->what != PLAN_FUNCTION || a->has_filter)
+        return a->wants_picks;
+    for (size_t i = g->known.len; i > 0; i--) {
+        if (g->known.data[i - 1].epoch == epoch)
+            return g->known.data[i - 1].may;
+    }
+    pthread_mutex_lock(&l->lock);
+    const struct epoch *e = local_epoch(l, epoch);
+    bool may = !e || epoch_may_know(l, e, a->plan->function);
+    pthread_mutex_unlock(&l->lock);
+    (void)vec_push(a->budget, &g->known, (struct knows){epoch, may});
+    return may;
 }
 
 /* What is asked of one row, wherever it stands. */
@@ -239,6 +272,7 @@ static int gather_list(struct gather *g, uint32_t series, const struct row *row,
 
         if (row->start_ns < from || row->start_ns >= a->to_ns || !memory_row(a, series, row, &f))
             continue;
+        f.has_pick = f.has_pick && needs_samples(g, row->epoch->id);
         if (f.has_pick)
             r = snapshot_epoch(a->snap, row->epoch->id, &f.pick.epoch, err);
         if (r < 0)
@@ -309,7 +343,7 @@ static void read_row(struct gather *g, const struct strip_ask *s, const struct s
         .total = row_total(rows, series->first, i),
         .peak = row_total(rows, series->own, i),
         .n_profiles = rows->n_profiles[i],
-        .has_pick = a->wants_picks && at && at[i + 1] > at[i],
+        .has_pick = g->has_picks && at && at[i + 1] > at[i],
         .pick = {.epoch = g->epoch,
                  .series = s->series,
                  .n_samples = rows->n_samples[i],
@@ -360,7 +394,7 @@ static int gather_strip(struct gather *g, const struct strip_ask *s, struct erro
 {
     const struct strip_block *blocks = g->part->blocks + s->strip->first_block;
 
-    if (g->a->wants_picks && !keep_part(g))
+    if (g->has_picks && !keep_part(g))
         return budget_error(g->a->budget, err);
     for (uint32_t i = 0; i < s->strip->n_blocks; i++) {
         const struct strip_block *b = &blocks[i];
@@ -597,7 +631,8 @@ static int gather_part(struct gather *g, struct error *err)
 
     if (!wants_part(g))
         return 0;
-    if (g->a->wants_picks)
+    g->has_picks = needs_samples(g, p->entry->epoch);
+    if (g->has_picks)
         r = snapshot_epoch(g->a->snap, p->entry->epoch, &g->epoch, err);
     if (r < 0)
         return r;
@@ -708,6 +743,7 @@ int gather(struct ask *a, struct store_answer *answer, struct error *err)
     int r = g.ranges ? gather_memory(&g, err) : budget_error(a->budget, err);
     if (r == 0)
         r = gather_segments(&g, err);
+    vec_done(a->budget, &g.known);
     if (r < 0)
         return r;
     settle_moments(a);

@@ -19,6 +19,7 @@
  * includes this. The parts, each in its own file:
  *
  *     epoch       one dictionary: a service's names and stacks
+ *     epoch_names    which functions it has, without reading it
  *     series_table   a tenant's series
  *     memtable    rows not yet in a segment
  *     source_map  a source's names and stacks as those of an epoch

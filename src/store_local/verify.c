@@ -10,6 +10,7 @@
 #include "segment/file_name.h"
 #include "segment/manifest_file.h"
 #include "store_local/epoch.h"
+#include "store_local/epoch_names.h"
 #include "store_local/link.h"
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
@@ -179,6 +180,17 @@ static int check_names(void *arg, uint64_t offset, struct bytes payload, struct 
     return 0;
 }
 
+/* Of lists that are wrong nothing is lost, but functions would not be found. */
+static int check_list(void *arg, uint64_t offset, struct bytes list, struct error *err)
+{
+    struct dict_check *c = arg;
+
+    (void)err;
+    if (c->first_bad == UINT64_MAX && !epoch_names_are_right(c->epoch->dict, list))
+        verify_bad(c->v, "the list at %" PRIu64 " does not name the functions before it", offset);
+    return 0;
+}
+
 int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch_mark *ret_mark,
                 uint64_t *ret_good, struct error *err)
 {
@@ -194,7 +206,7 @@ int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch_
         return error_set(err, -ENOMEM, "no memory for a dictionary");
     struct dict_check c = {.v = v, .epoch = e, .first_bad = UINT64_MAX};
     int r = chunk_log_read(&(struct chunk_log){v->l->fs, name.text, entry->id}, entry->file_len,
-                           (struct chunk_visitor){check_names, &c}, &report, &why);
+                           (struct chunk_visitor){check_names, &c, check_list}, &report, &why);
     if (r == -ENOENT || r == -ENOMEM || r == -ENOBUFS)
         return error_set(err, r, "%s", why.text);
     if (r < 0)

@@ -382,6 +382,94 @@ static void a_length_that_lies_is_damage(struct test *t)
     }
 }
 
+/* ---- Lists */
+
+struct listed {
+    unsigned n_lists, n_chunks;
+    uint64_t last;
+};
+
+static int see_chunk(void *arg, uint64_t offset, struct bytes payload, struct error *err)
+{
+    struct listed *seen = arg;
+
+    (void)err;
+    (void)offset;
+    if (payload.data[0] != 'p')
+        abort();
+    seen->n_chunks++;
+    return 0;
+}
+
+static int see_list(void *arg, uint64_t offset, struct bytes list, struct error *err)
+{
+    struct listed *seen = arg;
+
+    if (list.data[0] != 'l')
+        abort();
+    seen->last = offset;
+    return ++seen->n_lists == 3 ? error_set(err, -EINTR, "enough") : 0;
+}
+
+static void lists_are_read_without_their_chunks(struct test *t)
+{
+    static uint8_t payload[5000], list[600];
+    struct fixture x;
+    struct chunk_report report;
+    struct listed seen = {0};
+    struct chunk_visitor visitor = {see_chunk, &seen, see_list};
+    struct error err = {{0}};
+
+    memset(payload, 'p', sizeof(payload));
+    memset(list, 'l', sizeof(list));
+    struct bytes p = {payload, sizeof(payload)}, l = {list, sizeof(list)};
+    fixture_init(&x);
+    CHECK_INT(t, chunk_log_read_lists(&x.log, 0, visitor, &err), 0);
+    CHECK_INT(t, chunk_log_read_lists(&x.log, 100, visitor, &err), -ENOENT);
+    CHECK_INT(t, chunk_log_append_listed(&x.log, 0, p, l, &x.end, NULL), 0);
+    uint64_t first = x.end;
+    CHECK_INT(t, chunk_log_append(&x.log, x.end, p, &x.end, NULL), 0);
+    uint64_t third = x.end;
+    CHECK_INT(t, chunk_log_append_listed(&x.log, x.end, p, l, &x.end, NULL), 0);
+    CHECK_INT(t, chunk_log_read(&x.log, x.end, visitor, &report, NULL), 0);
+    CHECK(t, chunk_report_is_clean(&report));
+    CHECK_INT(t, report.n_chunks, 5);
+    CHECK_INT(t, seen.n_chunks, 3);
+    CHECK_INT(t, seen.n_lists, 2);
+    visitor.list = NULL;
+    CHECK_INT(t, chunk_log_read(&x.log, x.end, visitor, &report, NULL), 0);
+    CHECK_INT(t, report.n_chunks, 5);
+    visitor.list = see_list;
+
+    /* What a chunk holds is not looked at; what is in the way has to be right. */
+    seen = (struct listed){0};
+    for (uint64_t at = HEADER; at < x.end; at++) {
+        bool is_seen = at < HEADER + HEAD || (at >= first - HEAD - sizeof(list) && at < first) ||
+                       (at >= first && at < first + HEAD) || (at >= third && at < third + HEAD) ||
+                       at >= x.end - HEAD - sizeof(list);
+        flip(&x, at, 1);
+        seen.n_lists = 0;
+        CHECK_INT(t, chunk_log_read_lists(&x.log, x.end, visitor, &err), is_seen ? -EBADMSG : 0);
+        flip(&x, at, 1);
+        CHECK_INT(t, seen.n_lists == 2, !is_seen);
+    }
+    CHECK_INT(t, seen.n_chunks, 0);
+    seen.n_lists = 1;
+    CHECK_INT(t, chunk_log_read_lists(&x.log, x.end, visitor, &err), -EINTR);
+    CHECK_STR(t, err.text, "enough");
+    for (uint64_t end = x.end; --end > HEADER;) {
+        seen.n_lists = 0;
+        bool is_whole = end == first || end == third || end == first - HEAD - sizeof(list) ||
+                        end == x.end - HEAD - sizeof(list);
+        CHECK_INT(t, chunk_log_read_lists(&x.log, end, visitor, &err), is_whole ? 0 : -EBADMSG);
+    }
+    set_size(&x, x.end - 1);
+    seen.n_lists = 0;
+    CHECK_INT(t, chunk_log_read_lists(&x.log, x.end, visitor, &err), -EBADMSG);
+    CHECK_STR(t, err.text, "\"" PATH "\" is cut");
+    fixture_done(&x);
+}
+
 /* Appends as the store does: again at the same place after a failure. The length that counts. */
 static uint64_t append_all(struct fs *fs, bool *failed)
 {
@@ -470,6 +558,7 @@ static const struct test_case cases[] = {
     TEST(needs_no_directory),
     TEST(packs_what_becomes_smaller),
     TEST(a_length_that_lies_is_damage),
+    TEST(lists_are_read_without_their_chunks),
     TEST(keeps_what_counts_whatever_fails),
     TEST(says_when_it_cannot_be_read),
 };

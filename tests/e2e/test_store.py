@@ -1,0 +1,231 @@
+"""A data directory from the command line: imported, asked, looked after."""
+
+import collections
+import gzip
+import json
+import shutil
+import time
+
+import pytest
+
+from conftest import ROOT, run_vesta
+
+ALWAYS = ["--from", "2000-01-01"]
+
+
+Run = collections.namedtuple("Run", "stdout stderr returncode")
+
+
+@pytest.fixture(scope="session")
+def vesta():
+    """Runs the program and returns text; fails unless it exits with `code` (None: any)."""
+    def run(*args, code=0):
+        done = run_vesta(*args, check=code)
+        return Run(done.text, done.err.decode(errors="replace"), done.code)
+    return run
+
+
+def varint(n):
+    out = bytearray()
+    while n > 0x7f:
+        out.append(n & 0x7f | 0x80)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def read_varint(content, at):
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value |= (byte & 0x7f) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def with_time(content, time_ns):
+    """A pprof message with another time, which is its field 9."""
+    out, at = bytearray(), 0
+    while at < len(content):
+        start = at
+        key, at = read_varint(content, at)
+        value, at = read_varint(content, at)
+        if key & 7 == 2:
+            at += value
+        out += varint(9 << 3) + varint(time_ns) if key >> 3 == 9 else content[start:at]
+    return bytes(out)
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory):
+    """The example profile as if it had been taken an hour ago: a store refuses what is too old."""
+    path = tmp_path_factory.mktemp("shop") / "shop.pb.gz"
+    content = gzip.decompress((ROOT / "examples" / "shop.pb.gz").read_bytes())
+    path.write_bytes(gzip.compress(with_time(content, time.time_ns() - 3600 * 10**9)))
+    return path
+
+
+@pytest.fixture
+def data(vesta, shop, tmp_path):
+    """A store that holds the example profile."""
+    path = tmp_path / "data"
+    vesta("store", "import", "--data", path, "--quiet", "--label", "service.name=shop",
+          "--label", "pod=a", shop)
+    return path
+
+
+def total(vesta, data, selector="", *options):
+    out = vesta("query", "top", selector, "--data", data, "--json", *ALWAYS, *options).stdout
+    return json.loads(out)["total"]
+
+
+def test_a_stored_profile_answers_like_its_file(vesta, data, shop):
+    options = ["--compact_labels", "-nodecount=15"]
+    of_file = vesta("top", shop, *options).stdout
+    of_store = vesta("query", "top", "", "--data", data, *ALWAYS, *options).stdout
+    assert of_store == of_file
+    assert "flat%" in of_store
+
+
+def test_the_same_profile_twice_is_stored_once(vesta, data, shop):
+    before = total(vesta, data)
+    again = vesta("store", "import", "--data", data, "--label", "service.name=shop",
+                  "--label", "pod=a", shop)
+    assert "0 stored, 1 there already, 0 rejected" in again.stderr
+    assert total(vesta, data) == before
+
+
+def test_another_pod_with_equal_content_counts(vesta, data, shop):
+    before = total(vesta, data)
+    vesta("store", "import", "--data", data, "--label", "service.name=shop", "--label", "pod=b", shop)
+    assert total(vesta, data) == 2 * before
+    assert total(vesta, data, '{pod="b"}') == before
+    names = vesta("query", "labels", "--data", data, *ALWAYS).stdout.split()
+    assert names == ["pod", "service.name"]
+    values = vesta("query", "values", "pod", "--data", data, *ALWAYS).stdout.split()
+    assert values == ["a", "b"]
+
+
+def test_compaction_changes_no_answer(vesta, data, shop):
+    vesta("store", "import", "--data", data, "--label", "service.name=shop", "--label", "pod=b", shop)
+    before = vesta("query", "traces", "", "--data", data, *ALWAYS).stdout
+    vesta("store", "compact", "--data", data, "--quiet")
+    assert vesta("query", "traces", "", "--data", data, *ALWAYS).stdout == before
+    assert "sound" in vesta("store", "verify", "--data", data).stdout
+
+
+def test_a_merged_selection_exports_as_pprof(vesta, data, tmp_path, shop):
+    out = tmp_path / "merged.pb.gz"
+    vesta("query", "merge", "", "--data", data, *ALWAYS, "-o", out)
+    a = vesta("top", shop, "--compact_labels").stdout
+    assert vesta("top", out, "--compact_labels").stdout == a
+
+
+def test_profiles_are_listed_and_exported_and_come_back(vesta, data, tmp_path):
+    listed = json.loads(vesta("query", "profiles", "--data", data, "--json", *ALWAYS).stdout)
+    assert len(listed) == 1
+    assert listed[0]["labels"] == {"pod": "a", "service.name": "shop"}
+    out = tmp_path / "files"
+    vesta("store", "export", "--data", data, "-o", out, *ALWAYS)
+    again = tmp_path / "again"
+    vesta("store", "import", "--data", again, *sorted(out.iterdir()))
+    assert total(vesta, again) == total(vesta, data)
+    back = json.loads(vesta("query", "profiles", "--data", again, "--json", *ALWAYS).stdout)
+    assert back == listed
+
+
+def test_a_timeline_adds_up(vesta, data):
+    types = vesta("query", "types", "--data", data, *ALWAYS).stdout.split()
+    name = types[0].split(":")[0]
+    line = json.loads(vesta("query", "timeline", name, "--data", data, "--json", "--step", "30d",
+                            *ALWAYS).stdout)
+    assert sum(s["total"] for s in line["series"]) == total(vesta, data, name)
+
+
+def test_a_function_has_a_history(vesta, data):
+    top = json.loads(vesta("query", "top", "", "--data", data, "--json", *ALWAYS).stdout)
+    entry = top["entries"][0]
+    kind = top["type"] if isinstance(top.get("type"), str) else top["type"]["type"]
+    series = json.loads(vesta("query", "function", entry["name"], kind, "--data", data, "--json",
+                              "--step", "30d", *ALWAYS).stdout)
+    points = [p for s in series["series"] for p in s["points"]]
+    assert sum(p["flat"] for p in points) == entry["flat"]
+    assert sum(p["value"] for p in points) == entry["cum"]
+
+
+def test_erased_data_is_gone_and_may_come_again(vesta, data, shop):
+    before = total(vesta, data)
+    vesta("store", "erase", '{service.name="shop"}', "--data", data, *ALWAYS, "--until", "now+1d")
+    gone = vesta("query", "top", "", "--data", data, *ALWAYS, code=3)
+    assert "nothing is stored" in gone.stderr
+    vesta("store", "import", "--data", data, "--quiet", "--label", "service.name=shop", "--label",
+          "pod=a", shop)
+    assert total(vesta, data) == before
+
+
+def test_a_backup_restores(vesta, data, tmp_path):
+    vesta("store", "backup", tmp_path / "copy", "--data", data)
+    shutil.rmtree(data)
+    vesta("store", "restore", tmp_path / "copy", "--data", data)
+    assert total(vesta, data) > 0
+    assert "sound" in vesta("store", "verify", "--data", data).stdout
+
+
+def test_every_flipped_byte_is_found_or_harmless(vesta, data, tmp_path):
+    vesta("store", "compact", "--data", data, "--quiet")
+    files = [p for p in data.rglob("*") if p.is_file() and p.name not in ("LOCK", "MANIFEST.old")
+             and not p.name.startswith("catalog")]
+    for path in files:
+        content = path.read_bytes()
+        for at in sorted({0, len(content) // 3, len(content) // 2, len(content) - 1}):
+            bad = bytearray(content)
+            if not bad:
+                continue
+            bad[at] ^= 0x41
+            path.write_bytes(bad)
+            found = vesta("store", "verify", "--data", data, "--quiet", code=None)
+            assert found.returncode == 1, f"{path.name} at {at}: {found.stdout}{found.stderr}"
+            asked = vesta("query", "top", "", "--data", data, "--quiet", *ALWAYS, code=None)
+            assert asked.returncode in (0, 1, 3), f"{path.name} at {at}"
+        path.write_bytes(content)
+    assert "sound" in vesta("store", "verify", "--data", data).stdout
+
+
+def test_errors_say_what_to_do(vesta, data, tmp_path, shop):
+    cases = [
+        (["query", "top", "cpu{"], 2, "expected a label name"),
+        (["query", "top", "", "--from", "noon"], 2, "is no time"),
+        (["query", "nonsense", ""], 2, 'there is no question "nonsense"'),
+        (["store", "nonsense"], 2, 'there is no "store nonsense"'),
+        (["query", "top", 'cpu{a="b"}'], 3, "nothing is stored"),
+        (["store", "import", "--label", "novalue", shop], 2, "--label takes NAME=VALUE"),
+    ]
+    for words, code, text in cases:
+        got = vesta(*words, "--data", data, code=code)
+        assert text in got.stderr, words
+    missing = vesta("query", "top", "", "--data", tmp_path / "nowhere", code=1)
+    assert "nowhere" in missing.stderr
+    none = vesta("query", "top", "", code=2)
+    assert "--data DIR" in none.stderr
+
+
+def test_help_names_the_verbs(vesta):
+    assert "timeline" in vesta("help", "query").stdout
+    assert "backup" in vesta("help", "store").stdout
+
+
+def test_a_policy_ends_what_is_too_old(vesta, data, shop):
+    vesta("store", "policy", "--data", data, "--max-age", "1m", "--max-size", "1GiB")
+    gone = vesta("query", "top", "", "--data", data, *ALWAYS, code=3)
+    assert "nothing is stored" in gone.stderr
+    vesta("store", "gc", "--data", data, "--quiet")
+    assert json.loads(vesta("store", "stat", "--data", data, "--json").stdout)["profiles"] == 0
+    late = vesta("store", "import", "--data", data, "--label", "service.name=shop", shop, code=1)
+    assert "profiles are kept for 60 s" in late.stderr
+    bad = vesta("store", "policy", "--data", data, "--tenant", "nobody", "--max-age", "1d", code=1)
+    assert 'there is no tenant "nobody" yet' in bad.stderr
+
+
+def test_upgrading_a_store_of_this_format_does_nothing(vesta, data):
+    vesta("store", "upgrade", "--data", data)
+    assert total(vesta, data) > 0
