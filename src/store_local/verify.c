@@ -191,7 +191,7 @@ static int check_list(void *arg, uint64_t offset, struct bytes list, struct erro
     return 0;
 }
 
-int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch_mark *ret_mark,
+int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch **ret,
                 uint64_t *ret_good, struct error *err)
 {
     struct file_name name = file_name("dict", entry->id, "dict");
@@ -212,12 +212,12 @@ int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch_
     if (r < 0)
         verify_bad(v, "%s", why.text);
     tell_chunks(v, &report);
-    *ret_mark = epoch_mark_of(e->dict);
     *ret_good = report.good_end;
     if (report.n_bad > 0 && report.first_bad < *ret_good)
         *ret_good = report.first_bad;
     if (c.first_bad < *ret_good)
         *ret_good = c.first_bad;
+    *ret = TAKE_PTR(e);
     return 0;
 }
 
@@ -342,11 +342,23 @@ static int file_done(struct verifying *a, uint64_t id, uint64_t len, int r, stru
                : error_set(err, -ENOMEM, "no memory for a list of files");
 }
 
+static int check_dict(struct verifying *a, const struct epoch_entry *entry, struct error *err)
+{
+    CLEANUP(epoch_freep) struct epoch *e = NULL;
+    uint64_t before = a->v.n_bad, good;
+
+    int r = verify_dict(&a->v, entry, &e, &good, err);
+    if (r < 0)
+        return r;
+    struct epoch_mark mark = epoch_mark_of(e->dict);
+    if (a->v.n_bad == before && !epoch_mark_equal(&mark, &entry->mark))
+        verify_bad(&a->v, "it does not hold what the manifest says");
+    return 0;
+}
+
 static int check_tables(struct verifying *a, struct error *err)
 {
     const struct version *version = a->v.l->version;
-    struct epoch_mark mark;
-    uint64_t good;
     int r = 0;
 
     for (size_t i = 0; i < version->tenants.len && r == 0; i++) {
@@ -363,11 +375,7 @@ static int check_tables(struct verifying *a, struct error *err)
         const struct epoch_entry *e = &version->epochs.data[i];
         if (is_done(a, e->id, e->file_len))
             continue;
-        uint64_t before = a->v.n_bad;
-        r = verify_dict(&a->v, e, &mark, &good, err);
-        if (r == 0 && a->v.n_bad == before && !epoch_mark_equal(&mark, &e->mark))
-            verify_bad(&a->v, "it does not hold what the manifest says");
-        r = file_done(a, e->id, e->file_len, r, err);
+        r = file_done(a, e->id, e->file_len, check_dict(a, e, err), err);
         tell_progress(&a->v, "dictionaries", i + 1, version->epochs.len);
     }
     return r;

@@ -46,9 +46,12 @@ struct verify_twice {
 typedef void (*verify_twice_fn)(void *arg, const struct verify_twice *twice);
 int verify_rows_once(struct verify *v, verify_twice_fn on_pair, void *arg, struct error *err);
 
-/* What a file of names or of series holds, read into l's tables. `entry` says how much counts;
- * *ret_good is how much of it is good from the beginning on. 0, or -ENOENT, -ENOMEM. */
-int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch_mark *ret_mark,
+/*
+ * What a file of names or of series holds; `entry` says how much of it counts. 0, or -ENOENT,
+ * -ENOMEM. The names come as an epoch of the caller's, with *ret_good, the length up to which they
+ * were read; series go into l's tables.
+ */
+int verify_dict(struct verify *v, const struct epoch_entry *entry, struct epoch **ret,
                 uint64_t *ret_good, struct error *err);
 int verify_series(struct verify *v, const struct tenant_entry *entry, struct error *err);
 
