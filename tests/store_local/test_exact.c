@@ -457,6 +457,47 @@ static void what_was_removed_stays_away_when_the_clock_goes_back(struct test *t)
     fixture_done(&f);
 }
 
+static int count_span(void *ctx, const struct store_span *span)
+{
+    *(unsigned *)ctx += span->start_ns > 0;
+    return 0;
+}
+
+static unsigned n_spans(struct test *t, struct fixture *f)
+{
+    struct store_span_find find = {.tenant = bytes_of("default"), .to_ns = INT64_MAX};
+    unsigned n = 0;
+
+    CHECK_INT(t, store_spans(f->store, &find, count_span, &n, &f->err), 0);
+    return n;
+}
+
+static void spans_that_were_removed_stay_away_too(struct test *t)
+{
+    struct store_span spans[2] = {
+        {.service = BYTES("a"), .trace_id = {1}, .span_id = {1}, .start_ns = NOW_NS},
+        {.service = BYTES("a"),
+         .trace_id = {1},
+         .span_id = {2},
+         .start_ns = NOW_NS + 120 * SEC_NS}};
+    struct fixture f;
+    fixture_init(t, &f);
+    CHECK_INT(t, store_append_spans(f.store, bytes_of("default"), spans, 2, &f.err), 0);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), 1);
+    CHECK_INT(t, n_spans(t, &f), 2);
+    advance(&f, 7 * DAY_NS + 61 * SEC_NS);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 1);
+    CHECK_INT(t, n_spans(t, &f), 1);
+    f.clock.wall_ns = NOW_NS + DAY_NS;
+    fixture_reopen(t, &f);
+    CHECK_INT(t, n_spans(t, &f), 1);
+    CHECK_INT(t, store_append_spans(f.store, bytes_of("default"), spans, 2, &f.err), 0);
+    CHECK_INT(t, n_spans(t, &f), 1);
+    /* Profiles have a floor of their own. */
+    CHECK_APPEND(t, &f, profile_at(&f, NOW_NS), "a", NULL, STORE_STORED);
+    fixture_done(&f);
+}
+
 static void a_clock_that_was_wrong_for_long_keeps_nothing_new_out(struct test *t)
 {
     struct fixture f;
@@ -604,6 +645,7 @@ static const struct test_case cases[] = {
     TEST(a_dictionary_lives_for_what_is_queued),
     TEST(what_was_erased_can_be_stored_again_once),
     TEST(what_was_removed_stays_away_when_the_clock_goes_back),
+    TEST(spans_that_were_removed_stay_away_too),
     TEST(a_clock_that_was_wrong_for_long_keeps_nothing_new_out),
     TEST(by_size_whole_windows_go),
     TEST(of_equal_moments_the_same_one_is_the_last),
