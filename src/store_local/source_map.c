@@ -285,6 +285,33 @@ static uint32_t map_attrs(struct source_map *m, uint32_t id)
     return remember(m, KIND_ATTRS, id, to);
 }
 
+/* Memory that no file stands behind: what was where says nothing of another process. */
+static bool is_anonymous(struct bytes file)
+{
+    static const char *const names[] = {
+        "//anon",  "[anon",  "[heap",       "[stack",    "/tmp/perf-",
+        "/memfd:", "memfd:", "anon_inode:", "/dev/zero", "/SYSV"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (bytes_start_with(file, bytes_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* Above what is linked to a fixed address, below the kernel. The first one also is where files are
+ * said to be: not at 0, which would mean that addresses are the file's own already. */
+#define PLACED_FROM ((uint64_t)1 << 32)
+#define PLACED_TO   ((uint64_t)1 << 47)
+
+/* Whether a loader chose where the file is. The names of what the kernel brings are in brackets. */
+static bool is_placed(const struct mapping *x, struct bytes file)
+{
+    return x->start >= PLACED_FROM && x->start < PLACED_TO && x->limit > x->start &&
+           x->offset < PLACED_TO &&
+           (file.len > 0 ? file.data[0] != '[' && !is_anonymous(file) : x->build_id != 0);
+}
+
 static uint32_t map_mapping(struct source_map *m, uint32_t id)
 {
     uint32_t to = id ? find(m, KIND_MAPPING, id) : 0;
@@ -297,7 +324,12 @@ static uint32_t map_mapping(struct source_map *m, uint32_t id)
     x.attrs = map_attrs(m, x.attrs);
     if (m->failed)
         return 0;
-    to = epoch_find_binary(m->epoch, &x);
+    struct bytes file = dict_text(m->to, x.file);
+    if (is_placed(&x, file)) {
+        x.limit += PLACED_FROM + x.offset - x.start;
+        x.start = PLACED_FROM + x.offset;
+    }
+    to = x.build_id || !is_anonymous(file) ? epoch_find_binary(m->epoch, &x) : 0;
     return remember(m, KIND_MAPPING, id, to ? to : dict_mapping(m->to, x));
 }
 

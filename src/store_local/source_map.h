@@ -8,6 +8,11 @@
  * What a source's ids are in an epoch. A profile of a process repeats nearly all names and stacks
  * of the one before: each is translated once and then found by one probe of a table. Belongs to one
  * source; the epochs it adds to need the lock.
+ *
+ * Position-independent binaries are loaded somewhere else in every process. So that pods and
+ * restarts share their stacks, a mapping of a file between 4 GiB and the kernel is kept as if the
+ * file had been loaded at 4 GiB: start = 4 GiB + offset, and its locations move along. What is
+ * linked to a fixed address, the kernel, and memory without a file (JIT code) keep their addresses.
  */
 struct source_map;
 

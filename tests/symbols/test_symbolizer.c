@@ -393,6 +393,11 @@ static void turns_addresses_into_those_of_the_file(struct test *t)
          {.start = BASE + 0x1000, .limit = BASE + 0x3000, .offset = 0},
          BASE + 0x1c00,
          0x1c00},
+        /* the same as a store keeps it */
+        {ET_DYN,
+         {.start = (uint64_t)1 << 32, .limit = ((uint64_t)1 << 32) + 0x2000, .offset = 0},
+         ((uint64_t)1 << 32) + 0xc00,
+         0x1c00},
         /* addresses of the file itself: no mapping range, or OpenTelemetry's */
         {ET_DYN, {0}, 0x1c00, 0x1c00},
         {ET_DYN, {.limit = UINT64_MAX}, 0x1c00, 0x1c00},
