@@ -1,7 +1,7 @@
 # Everything a person does here is one of these; Meson and Ninja do the work.
 BUILD ?= build
 
-.PHONY: all deps build run test lint coverage bench fuzz install clean
+.PHONY: all deps build run test torture lint coverage bench fuzz install clean
 all: build
 
 deps:
@@ -18,6 +18,11 @@ run: build
 test:
 	@tools/deps.sh test
 	@python3 tools/run_tests.py
+
+# What takes too long for every day: SEEDS lives of a store on a simulated disk, ROUNDS kills.
+torture: build
+	@$(BUILD)/tests/sim_store $(or $(SEEDS),5000)
+	@$(BUILD)/tests/test_kill $(or $(ROUNDS),2000)
 
 lint:
 	@tools/deps.sh lint
@@ -42,4 +47,4 @@ install: build
 	@ninja -C $(BUILD) install
 
 clean:
-	rm -rf build build-asan build-fuzz build-coverage build-lint
+	rm -rf build build-asan build-tsan build-fuzz build-coverage build-lint

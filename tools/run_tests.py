@@ -5,7 +5,8 @@
   2. unit tests, layer and header checks
   3. end-to-end tests of the real program
   4. unit tests again under AddressSanitizer and UndefinedBehaviorSanitizer
-  5. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
+  5. the store's threads under ThreadSanitizer
+  6. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
 """
 
 import os
@@ -18,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ_SECONDS = 3
+TSAN_TESTS = ["upkeep_threads", "append", "exact"]
 
 
 class Count:
@@ -32,11 +34,11 @@ def run(*command, **kwargs):
     return subprocess.run([str(c) for c in command], cwd=ROOT, **kwargs).returncode
 
 
-def build(folder, *options):
+def build(folder, *options, targets=()):
     """A failed build is one failed test."""
     ready = (ROOT / folder / "build.ninja").exists() or run(
         "meson", "setup", folder, *options, stdout=subprocess.DEVNULL) == 0
-    if ready and run("ninja", "-C", folder, "--quiet") == 0:
+    if ready and run("ninja", "-C", folder, "--quiet", *targets) == 0:
         Count.passed += 1
         return True
     print(f"FAILED: the build in {folder}")
@@ -61,10 +63,10 @@ def add_junit(path, code):
     Count.failed += failed
 
 
-def unit_tests(folder):
+def unit_tests(folder, *names):
     log = ROOT / folder / "meson-logs" / "testlog.junit.xml"
     log.unlink(missing_ok=True)
-    add_junit(log, run("meson", "test", "-C", folder, "--print-errorlogs", "--no-rebuild"))
+    add_junit(log, run("meson", "test", "-C", folder, "--print-errorlogs", "--no-rebuild", *names))
 
 
 def e2e_tests():
@@ -95,6 +97,10 @@ def main():
         say("unit tests under ASan and UBSan")
         if build("build-asan", "-Db_sanitize=address,undefined"):
             unit_tests("build-asan")
+        say("threads under TSan")
+        if build("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false",
+                 targets=[f"tests/test_{name}" for name in TSAN_TESTS]):
+            unit_tests("build-tsan", *[f"store_local/{name}" for name in TSAN_TESTS])
         say("fuzz targets: the corpus, then a little fuzzing")
         fuzz()
     say(f"done in {time.monotonic() - started:.0f} s, {Count.skipped} skipped")
