@@ -149,6 +149,18 @@ static int run_verify(const struct command *self, struct options *o)
     return verdict(&f, r, &err);
 }
 
+static int run_repair(const struct command *self, struct options *o)
+{
+    struct error err = {""};
+    struct findings f = {.o = o};
+    (void)self;
+    int r = data_mend(o, local_repair, on_finding, &f, &err);
+    if (r < 0)
+        return command_fail(r, &err);
+    printf("repaired: %zu thing%s put aside\n", f.n_bad, f.n_bad == 1 ? "" : "s");
+    return VESTA_EXIT_OK;
+}
+
 static int run_upgrade(const struct command *self, struct options *o)
 {
     struct error err = {""};
@@ -261,6 +273,7 @@ static int run_restore(const struct command *self, struct options *o)
 static const struct store_verb verbs[] = {
     {"stat", "", "what is kept, and what it takes", run_stat},
     {"verify", "", "check every checksum and reference, and give a verdict", run_verify},
+    {"repair", "", "put aside what is damaged, so that the rest can be used", run_repair},
     {"upgrade", "", "make a directory of an older format one of this", run_upgrade},
     {"policy", "", "how long a tenant's data is kept: --max-age, --max-span-age, --max-size",
      run_policy},

@@ -191,6 +191,18 @@ def test_every_flipped_byte_is_found_or_harmless(vesta, data, tmp_path):
     assert "sound" in vesta("store", "verify", "--data", data).stdout
 
 
+def test_repair_keeps_what_is_sound(vesta, data, shop):
+    vesta("store", "import", "--data", data, "--label", "service.name=other", shop)
+    vesta("store", "compact", "--data", data, "--quiet")
+    victim = sorted((data / "seg").iterdir())[0]
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.write_bytes(content)
+    assert vesta("store", "verify", "--data", data, code=None).returncode == 1
+    vesta("store", "repair", "--data", data)
+    assert "sound" in vesta("store", "verify", "--data", data).stdout
+
+
 def test_errors_say_what_to_do(vesta, data, tmp_path, shop):
     cases = [
         (["query", "top", "cpu{"], 2, "expected a label name"),
