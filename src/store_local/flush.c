@@ -54,9 +54,12 @@ static int no_memory(struct error *err)
 
 /* ---- What the dictionaries gained */
 
+/* Of a damaged file less may have been read than the manifest names: nothing is added to it, and it
+ * must not keep the rest from being flushed. */
 static bool has_grown(const struct epoch *e)
 {
-    return e->dict && e->is_defined_durable && !epoch_mark_equal(&e->flushed, &e->durable);
+    return e->dict && !e->is_damaged && e->is_defined_durable &&
+           !epoch_mark_equal(&e->flushed, &e->durable);
 }
 
 /* Views of all that is durable and not in a file, also of epochs that the memtable has no rows of:
