@@ -22,6 +22,7 @@ test:
 # What takes too long for every day: SEEDS lives of a store on a simulated disk, ROUNDS kills.
 torture: build
 	@$(BUILD)/tests/sim_store $(or $(SEEDS),5000)
+	@$(BUILD)/tests/test_faults full
 	@$(BUILD)/tests/test_kill $(or $(ROUNDS),2000)
 
 lint:

@@ -174,7 +174,8 @@ static int read_series(struct local *l, struct tenant *t, struct error *err)
         reader.n_lost = 0;
         r = chunk_log_read(&log, t->series_file_len, visitor, &report, err);
     }
-    if (r < 0 && r != -EIO && r != -ENOENT)
+    /* Whoever writes would give ids to new series that others have. */
+    if (r < 0 && r != -ENOENT && !(r == -EIO && l->options.read_only))
         return error_prefix(err, r, "could not read \"%s\"", name.text);
     if (r < 0 || report.n_bad > 0 || reader.n_lost > 0) {
         local_log(l, "\"%s\" is damaged: labels of some series of tenant \"%s\" are lost",

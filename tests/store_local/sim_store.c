@@ -98,9 +98,8 @@ static void open_and_check(struct sim_world *w)
     w->struck = sim_fs_struck(w->sim);
     if (sim_is_dead(w)) { /* of a fault while it was opened; nothing is known yet */
         sim_close(w);
-        reopen(w, true);
-        sim_fs_clear_faults(w->sim);
-        w->struck = sim_fs_struck(w->sim);
+        if (sim_open(w) < 0)
+            sim_fail(w, "could not open again: %s", w->err.text);
     }
     /* What was recovered is not promised to anybody before it was written again. */
     if (!w->is_failed && local_of(w->store)->is_unsettled) {
@@ -272,6 +271,7 @@ static void do_fill(struct sim_world *w)
     sim_say(w, "the disk is full");
     sim_fs_set_space(w->sim, 1);
     set_clock_advance(&w->clock, 1000000000);
+    w->max_now_ns += 1000000000;
     struct sim_entry *e = sim_draw(w, w->clock.wall_ns - w->jump_ns);
     int r = e ? sim_append(w, &e, 1) : -ENOSPC;
     if (r == 0 && e->state == SIM_ACKED)
