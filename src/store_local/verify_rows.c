@@ -91,35 +91,47 @@ static void tell_twice(struct comparing *c, const struct verify_twice *twice)
                twice->series, twice->start_ns, twice->a->id, twice->b->id);
 }
 
+struct seen_list {
+    VEC(struct seen) rows;
+};
+
+/* Holds a row against those of the same start, and adds it to them. */
+static int compare_row(struct comparing *c, struct seen_list *list, uint32_t series,
+                       const struct cursor *at)
+{
+    struct segment *s = at->shelf->segment;
+    struct seen one = {.segment = s,
+                       .has_id = at->rows.has_id[at->row],
+                       .content_hash = at->rows.content_hash[at->row]};
+
+    memcpy(one.id, at->rows.id[at->row], sizeof(one.id));
+    for (size_t i = 0; i < list->rows.len; i++) {
+        struct segment *o = list->rows.data[i].segment;
+        bool is_first = o->id <= s->id;
+        if (is_same(&list->rows.data[i], &one))
+            tell_twice(c, &(struct verify_twice){is_first ? o : s, is_first ? s : o, series,
+                                                 cursor_start(at)});
+    }
+    return vec_push(&c->budget, &list->rows, one) ? 0 : -ENOMEM;
+}
+
 /* All rows that start at the same time; those that tombstones hide do not count. */
 static int compare_start(struct comparing *c, uint32_t series, int64_t start_ns,
                          const struct series *what)
 {
-    VEC(struct seen) seen = {0};
+    struct seen_list list = {0};
     int r = 0;
 
-    for (size_t i = 0; i < c->cursors.len && r == 0; i++) {
+    for (size_t i = 0; i < c->cursors.len; i++) {
         struct cursor *at = &c->cursors.data[i];
-        for (; !at->is_at_end && cursor_start(at) == start_ns; cursor_next(at)) {
-            struct segment *s = at->shelf->segment;
-            struct seen one = {.segment = s,
-                               .has_id = at->rows.has_id[at->row],
-                               .content_hash = at->rows.content_hash[at->row]};
-            memcpy(one.id, at->rows.id[at->row], 16);
-            if (what && hidden_has(c->hidden, what, s->tombstone_seq, start_ns))
-                continue;
-            for (size_t k = 0; k < seen.len; k++) {
-                struct segment *o = seen.data[k].segment;
-                bool is_first = o->id <= s->id;
-                if (is_same(&seen.data[k], &one))
-                    tell_twice(c, &(struct verify_twice){is_first ? o : s, is_first ? s : o, series,
-                                                         start_ns});
-            }
-            if (!vec_push(&c->budget, &seen, one))
-                r = -ENOMEM;
+        uint64_t seq = at->shelf->segment->tombstone_seq;
+        bool is_hidden = what && hidden_has(c->hidden, what, seq, start_ns);
+        for (; r == 0 && !at->is_at_end && cursor_start(at) == start_ns; cursor_next(at)) {
+            if (!is_hidden)
+                r = compare_row(c, &list, series, at);
         }
     }
-    vec_done(&c->budget, &seen);
+    vec_done(&c->budget, &list.rows);
     return r;
 }
 
