@@ -133,8 +133,8 @@ static int collect_series(struct flush *f, const struct tenant *t, uint32_t *id,
         if (s->is_flushed)
             continue;
         if (!s->is_durable) {
-            *id = n; /* ids are dense: what follows waits too */
-            continue;
+            *id = UINT32_MAX; /* ids are dense: what follows waits too, also what comes meanwhile */
+            break;
         }
         if (!vec_push(&f->budget, &f->series, s))
             return no_memory(err);
