@@ -23,6 +23,7 @@ test:
 torture: build
 	@$(BUILD)/tests/sim_store $(or $(SEEDS),5000)
 	@$(BUILD)/tests/test_faults full
+	@$(BUILD)/tests/test_no_memory full
 	@$(BUILD)/tests/test_kill $(or $(ROUNDS),2000)
 
 lint:

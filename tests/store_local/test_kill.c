@@ -16,13 +16,12 @@
 #include "lib/scratch.h"
 #include "lib/test.h"
 #include "store_local/local.h"
+#include "store_local/numbered.h"
 
-#define ROUNDS     200
-#define THREADS    3
-#define ROUND_MAX  4096 /* profiles of one thread in one round */
-#define KILL_MS    60   /* at the latest */
-#define EPOCH_NS   ((int64_t)1700000000 * 1000000000)
-#define VALUE(seq) ((int64_t)((seq) % 1000 + 1))
+#define ROUNDS    200
+#define THREADS   3
+#define ROUND_MAX 4096 /* profiles of one thread in one round */
+#define KILL_MS   60   /* at the latest */
 
 /* Time goes on from round to round, so that hours are over and get merged. */
 struct kill_clock {
@@ -71,42 +70,6 @@ static int open_store(struct killed *k, bool background, struct store **ret)
     return local_open(&options, ret, &k->err);
 }
 
-static int64_t start_of(uint32_t seq)
-{
-    return EPOCH_NS + (int64_t)seq * 20000000; /* fifty a second */
-}
-
-static int append_one(struct store *s, struct store_source *source, uint32_t seq,
-                      struct store_outcome *out, struct error *err)
-{
-    struct profile *p = profile_set_add(source->set);
-    struct dict *d = p->dict;
-    char name[32], pod[8];
-
-    profile_add_ctype(p, "cpu", "nanoseconds");
-    p->time_unix_ns = start_of(seq);
-    p->duration_ns = 1000;
-    snprintf(name, sizeof(name), "work%u", seq % 40);
-    snprintf(pod, sizeof(pod), "p%u", seq % 5);
-    uint32_t root = dict_frame(d, 0, (struct function){.name = dict_cstring(d, "main")}, 1, 0, 0);
-    profile_add_value(
-        p, dict_frame(d, root, (struct function){.name = dict_cstring(d, name)}, 2, 0, 0),
-        VALUE(seq));
-    if (seq % 50 == 0) { /* now and then something that was never seen */
-        snprintf(name, sizeof(name), "jit%u", seq);
-        profile_add_value(
-            p, dict_frame(d, root, (struct function){.name = dict_cstring(d, name)}, 3, 0, 0), 0);
-    }
-    struct label labels[] = {{bytes_of("pod"), bytes_of(pod)},
-                             {bytes_of(LABEL_SERVICE), bytes_of("checkout")}};
-    struct store_incoming in = {
-        .profile = p, .labels = labels, .n_labels = 2, .has_id = seq % 2, .id = {1}};
-    memcpy(in.id + 4, &seq, sizeof(seq));
-    int r = store_append(s, source, bytes_of("default"), &in, 1, out, err);
-    store_source_reset(source);
-    return r;
-}
-
 /* ---- The child */
 
 struct thread {
@@ -133,7 +96,7 @@ static void *store_profiles_on(void *arg)
     for (uint32_t seq = t->first; seq < t->first + ROUND_MAX * THREADS; seq += THREADS) {
         struct store_outcome out;
         tell(t->pipe, (struct told){seq, false});
-        int r = append_one(t->store, source, seq, &out, &err);
+        int r = numbered_append(t->store, source, seq, &out, &err);
         if (r < 0 && r != -EAGAIN)
             _exit(5);
         if (r == 0 && out.verdict == STORE_REJECTED)
@@ -207,10 +170,9 @@ static int live_and_die(struct killed *k)
 static int count(void *ctx, const struct store_found *f)
 {
     struct killed *k = ctx;
-    int64_t seq = (f->start_ns - EPOCH_NS) / 20000000;
+    int64_t seq = numbered_of(f);
 
-    if (seq < 0 || seq >= k->n || f->totals[0] != VALUE(seq) ||
-        profile_total(f->profile, 0) != VALUE(seq))
+    if (seq < 0 || seq >= k->n)
         return 1;
     k->found[seq]++;
     return 0;
@@ -243,7 +205,7 @@ static void check_sum(struct test *t, struct killed *k, struct store *store)
     for (size_t i = 0; i < answer->cells.len; i++)
         got += answer->cells.data[i].value;
     for (uint32_t seq = 0; seq < k->n; seq++)
-        want += k->found[seq] ? VALUE(seq) : 0;
+        want += k->found[seq] ? numbered_value(seq) : 0;
     CHECK_INT(t, got, want);
 }
 
@@ -257,7 +219,7 @@ static void retry(struct test *t, struct killed *k, struct store *store)
         struct store_outcome out;
         if (k->state[seq] != 1)
             continue;
-        CHECK_INT(t, append_one(store, source, seq, &out, &k->err), 0);
+        CHECK_INT(t, numbered_append(store, source, seq, &out, &k->err), 0);
         CHECK_INT(t, out.verdict, k->found[seq] ? STORE_DUPLICATE : STORE_STORED);
         k->state[seq] = 2;
         k->found[seq] = 1;
@@ -302,10 +264,10 @@ static void every_acknowledged_profile_is_there_once(struct test *t)
     random_init(&k.random, seed);
     scratch_init(&dir);
     k.path = dir.path;
-    k.clock.offset_ns = EPOCH_NS - clock_wall_ns(clock_real());
+    k.clock.offset_ns = NUMBERED_FIRST_NS - clock_wall_ns(clock_real());
     for (unsigned i = 0; i < n_rounds && !t->failures; i++) {
         CHECK_INT(t, live_and_die(&k), 0);
-        k.clock.offset_ns = start_of(k.n) - clock_wall_ns(clock_real());
+        k.clock.offset_ns = numbered_start_ns(k.n) - clock_wall_ns(clock_real());
         check_round(t, &k);
         if (t->failures)
             printf("# in round %u\n", i + 1);
