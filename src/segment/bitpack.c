@@ -332,14 +332,14 @@ static int open_layout(struct bytes *in, size_t n, struct bitpack *p)
 int bitpack_open(struct bytes *in, size_t n, struct bitpack *ret)
 {
     struct bytes rest = *in;
-    struct bitpack p = {.end = in->len ? in->data + in->len : in->data};
 
+    /* Filled in place: copying what was just written piece by piece would wait for the pieces. */
+    *ret = (struct bitpack){.end = in->len ? in->data + in->len : in->data};
     if (n > UINT32_MAX)
         return -EBADMSG;
-    int r = open_layout(&rest, n, &p);
+    int r = open_layout(&rest, n, ret);
     if (r < 0)
         return r;
-    *ret = p;
     *in = rest;
     return 0;
 }

@@ -62,9 +62,9 @@ struct bitpack_cursor {
 void bitpack_encode(const uint64_t *values, size_t n, struct buf *out);
 
 /*
- * Takes n packed values off *in. -EBADMSG when they do not fit in it; *in is then untouched.
- * Reading may look at (not use) up to 8 bytes behind them, where *in goes on: all of *in must stay
- * as it is.
+ * Takes n packed values off *in. -EBADMSG when they do not fit in it; *in is then untouched, and
+ * *ret of no use. Reading may look at (not use) up to 8 bytes behind them, where *in goes on: all
+ * of *in must stay as it is.
  */
 int bitpack_open(struct bytes *in, size_t n, struct bitpack *ret);
 

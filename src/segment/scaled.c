@@ -39,14 +39,14 @@ void scaled_encode(const int64_t *values, size_t n, uint8_t flags, uint64_t *scr
 
 int scaled_open(struct bytes *in, uint8_t flags, size_t n, struct scaled *ret)
 {
-    struct scaled s = {.factor = 1};
-    uint64_t base = 0;
+    uint64_t base = 0, factor = 1;
 
     if ((flags & SCALED_BASE && !take_varint(in, &base)) ||
-        (flags & SCALED_FACTOR && !take_varint(in, &s.factor)) || bitpack_open(in, n, &s.steps) < 0)
+        (flags & SCALED_FACTOR && !take_varint(in, &factor)) ||
+        bitpack_open(in, n, &ret->steps) < 0)
         return -EBADMSG;
-    s.base = (uint64_t)unzigzag(base);
-    *ret = s;
+    ret->base = (uint64_t)unzigzag(base);
+    ret->factor = factor;
     return 0;
 }
 
