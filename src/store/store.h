@@ -298,7 +298,9 @@ int store_profiles(struct store *s, const struct store_find *find, store_found_f
 int store_spans(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
                 struct error *err);
 
-/* Hides what matches now, at once and for good; space comes back with upkeep. */
+/* Hides the profiles that match now, at once and for good; space comes back with upkeep. Spans are
+ * of no series and stay until their age limit (store_policy.max_span_age_ns), also where a selector
+ * names only their service. */
 int store_erase(struct store *s, struct bytes tenant, const struct selector *selector,
                 int64_t from_ns, int64_t to_ns, struct error *err);
 int store_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
