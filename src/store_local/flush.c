@@ -122,20 +122,27 @@ static int write_dicts(struct flush *f, struct error *err)
 
 /* ---- Series */
 
-/* The next definitions of a tenant that are durable and not in its file; with the lock held. */
-static int collect_series(struct flush *f, const struct tenant *t, uint32_t *id, struct buf *out,
-                          struct error *err)
+/* The newest series that rows of the memtable may belong to; with the lock held. */
+static uint32_t last_durable(const struct tenant *t)
 {
-    uint32_t n = series_table_len(t->series);
+    uint32_t id = series_table_len(t->series);
+    while (id > 0 && !series_table_get(t->series, id)->is_durable)
+        id--;
+    return id;
+}
 
-    for (; *id <= n && out->len < FLUSH_CHUNK_BYTES; ++*id) {
+/*
+ * The next definitions of a tenant, up to `last`, that are not in its file; with the lock held. Ids
+ * in the file are dense, so a series whose first append was refused, or still waits, is written as
+ * well: a definition without rows does no harm.
+ */
+static int collect_series(struct flush *f, const struct tenant *t, uint32_t last, uint32_t *id,
+                          struct buf *out, struct error *err)
+{
+    for (; *id <= last && out->len < FLUSH_CHUNK_BYTES; ++*id) {
         struct series *s = series_table_get(t->series, *id);
         if (s->is_flushed)
             continue;
-        if (!s->is_durable) {
-            *id = UINT32_MAX; /* ids are dense: what follows waits too, also what comes meanwhile */
-            break;
-        }
         if (!vec_push(&f->budget, &f->series, s))
             return no_memory(err);
         series_encode(s, out);
@@ -148,10 +155,13 @@ static int write_tenant(struct flush *f, struct tenant_entry *e, struct error *e
     struct local *l = f->l;
     struct file_name name = file_name("series", e->id, "series");
 
+    pthread_mutex_lock(&l->lock);
+    uint32_t last = last_durable(local_tenant(l, e->id));
+    pthread_mutex_unlock(&l->lock);
     for (uint32_t id = 1;;) {
         CLEANUP(buf_done) struct buf definitions = {0};
         pthread_mutex_lock(&l->lock);
-        int r = collect_series(f, local_tenant(l, e->id), &id, &definitions, err);
+        int r = collect_series(f, local_tenant(l, e->id), last, &id, &definitions, err);
         pthread_mutex_unlock(&l->lock);
         if (r < 0 || definitions.len == 0)
             return r;
