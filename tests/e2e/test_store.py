@@ -3,7 +3,9 @@
 import collections
 import gzip
 import json
+import re
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -241,3 +243,64 @@ def test_a_policy_ends_what_is_too_old(vesta, data, shop):
 def test_upgrading_a_store_of_this_format_does_nothing(vesta, data):
     vesta("store", "upgrade", "--data", data)
     assert total(vesta, data) > 0
+
+
+# ---- Programs that are loaded somewhere else every time
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def unnamed_profile(mapping, program, addresses):
+    """A pprof message with one stack of addresses, the innermost first."""
+    start, limit, offset = mapping
+    out = field(1, field(1, 1) + field(2, 2))
+    stack = b"".join(varint(i + 1) for i in range(len(addresses)))
+    out += field(2, field(1, stack) + field(2, varint(10)))
+    out += field(3, field(1, 1) + field(2, start) + field(3, limit) + field(4, offset) + field(5, 3))
+    for i, address in enumerate(addresses):
+        out += field(4, field(1, i + 1) + field(2, 1) + field(3, address))
+    for text in ("", "cpu", "nanoseconds", str(program)):
+        out += field(6, text.encode())
+    return out + field(9, time.time_ns() - 10**9)
+
+
+@pytest.mark.parametrize("linker", ["-Wl,-z,separate-code", "-Wl,-z,noseparate-code",
+                                    "-fuse-ld=lld"])
+def test_programs_loaded_anywhere_share_stacks_and_keep_their_names(vesta, tmp_path, linker):
+    source, program = tmp_path / "p.c", tmp_path / "program"
+    source.write_text("int leaf(int x) { return x * 3; }\n"
+                      "int main(int n, char **v) { (void)v; return leaf(n); }\n")
+    built = subprocess.run(["cc", "-g", "-O0", "-fPIE", "-pie", linker, "-o", program, source],
+                           capture_output=True, text=True)
+    if built.returncode:
+        pytest.skip(f"cc {linker} does not work here")
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    code = [int(re.search(rf"^(\w+) T {name}$", symbols, re.M)[1], 16) + 4
+            for name in ("leaf", "main")]
+    segments = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True,
+                              check=True).stdout
+    offset, va, size = (int(x, 16) for x in re.search(
+        r"LOAD +(\w+) (\w+) \w+ \w+ (\w+) R E", segments).groups())
+    data, page = tmp_path / "data", ~0xfff
+    for pod, base in (("a", 0x55d000000000), ("b", 0x7f1200000000)):
+        start = base + (va & page)
+        mapping = start, start + (size + 0x1fff & page), offset & page
+        file = tmp_path / f"{pod}.pb"
+        file.write_bytes(unnamed_profile(mapping, program, [base + x for x in code]))
+        vesta("store", "import", "--data", data, "--quiet", "--symbolize=none", "--label",
+              "service.name=s", "--label", f"pod={pod}", file)
+    vesta("store", "export", "--data", data, "-o", tmp_path / "out", "--to", "pprof")
+    exported = sorted((tmp_path / "out").rglob("*.pb.gz"))
+    assert len(exported) == 2
+    places = [re.findall(r"0x\w+", vesta("raw", "--symbolize=none", file).stdout)
+              for file in exported]
+    assert places[0] == places[1] and len(places[0]) == 2 + 3
+    for files in (exported, [tmp_path / "a.pb", exported[1]]):
+        top = vesta("top", *files).stdout
+        assert re.search(r"20ns +100% +100% +20ns +100% +leaf", top), top
+        assert re.search(r"20ns +100% +main", top), top
+    assert re.search(r"20ns +20ns +1:int leaf", vesta("list", "leaf", *exported).stdout)
+    assert re.search(r"20ns +20ns +[0-9a-f]+: ", vesta("disasm", "leaf", *exported).stdout)
