@@ -19,6 +19,7 @@
 #include "store_local/local_ops.h"
 #include "store_local/memtable.h"
 #include "store_local/recover.h"
+#include "store_local/scout.h"
 #include "store_local/retention.h"
 #include "store_local/series_table.h"
 #include "store_local/spans.h"
@@ -217,11 +218,30 @@ static int open_store(struct local *l, struct error *err)
     return r;
 }
 
+/* How often a store may change while it is being opened for reading. */
+#define OPEN_TRIES 20
+
+/* Whether somebody has published another manifest since l read its own: what was in a log then may
+ * have been flushed before it was read here. */
+static bool has_moved(struct local *l)
+{
+    CLEANUP(scout_freep) struct local *now = scout_new(l->fs, l->clock);
+    struct manifest_report report = {0};
+
+    return l->version && scout_manifest(now, &report, NULL) == 0 &&
+           now->version->generation != l->version->generation;
+}
+
 int local_open(const struct local_options *options, struct store **ret, struct error *err)
 {
     CLEANUP(local_freep) struct local *l = local_new(options);
 
     int r = open_store(l, err);
+    for (int i = 1; options->read_only && i < OPEN_TRIES && has_moved(l); i++) {
+        scout_free(TAKE_PTR(l));
+        l = local_new(options);
+        r = open_store(l, err);
+    }
     if (r == 0 && options->background && !options->read_only)
         r = local_start_background(l, err);
     if (r < 0)
