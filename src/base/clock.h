@@ -14,6 +14,11 @@ struct clock {
 /* The machine's. */
 const struct clock *clock_real(void);
 
+#define DURATION_TEXT_MAX 48
+
+/* "30d", "1h30m", "250ms": the two largest units that count; returns `text`. */
+const char *duration_text(int64_t ns, char text[DURATION_TEXT_MAX]);
+
 static inline int64_t clock_wall_ns(const struct clock *c)
 {
     return c->wall_ns(c);

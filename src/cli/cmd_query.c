@@ -13,15 +13,16 @@
  * answer.
  */
 static const struct query_verb verbs[] = {
-    {"timeline", "SELECTION", "value per step, grouped with --by", query_verb_timeline, false},
-    {"function", "NAME SELECTION", "flat and cumulative value of one function per step",
+    {"timeline", "SELECTION", "value per --step, grouped with --by LABELS", query_verb_timeline,
+     false},
+    {"function", "NAME SELECTION", "cum and flat value of one function per step, grouped with --by",
      query_verb_function, true},
     {"callers", "NAME SELECTION", "who calls a function, and whom it calls", query_verb_callers,
      true},
     {"lines", "FILE SELECTION", "cost of each line of a source file", query_verb_lines, true},
     {"cut", "SELECTION", "the flame tree cut for drawing, as JSON; --limit, --under",
      query_verb_tree, false},
-    {"heatmap", "SELECTION", "value per second and slice of it, as JSON or CSV; --step columns",
+    {"heatmap", "SELECTION", "value by the samples' own times: a line for each --step, cut into 50",
      query_verb_heatmap, false},
     {"types", "[SELECTION]", "sample types", query_verb_types, false},
     {"labels", "[SELECTION]", "label names", query_verb_labels, false},
@@ -61,6 +62,13 @@ static int run_own(const struct command *self, const struct query_verb *verb, st
         argument = o->args[0];
         o->args++, o->n_args--;
     }
+    if (o->n_args > 1) {
+        int code = command_usage(self, "query %s takes one selection, not \"%s\" too", verb->name,
+                                 o->args[1]);
+        if (verb->takes_argument)
+            o->args--, o->n_args++;
+        return code;
+    }
     int r = data_open(o, DATA_READ, &store, &err);
     if (r == 0)
         r = selection_parse(o, store, o->n_args > 0 ? o->args[0] : "", &s, &err);
@@ -68,9 +76,10 @@ static int run_own(const struct command *self, const struct query_verb *verb, st
         r = verb->run(&s.query, o, argument, &out, &err);
     if (verb->takes_argument)
         o->args--, o->n_args++;
-    if (r < 0)
+    if (r < 0 && (r != -ENODATA || out.len == 0))
         return command_fail(r, &err);
-    return command_write(o, buf_bytes(&out), false);
+    int code = command_write(o, buf_bytes(&out), false); /* also a list of nothing, for scripts */
+    return r < 0 && code == VESTA_EXIT_OK ? command_fail(r, &err) : code;
 }
 
 /* A report of files, its sources taken as selections. */

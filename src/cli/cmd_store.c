@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/selection.h"
 #include "cli/store_files.h"
@@ -176,21 +177,50 @@ static int parse_age(const char *name, const char *text, int64_t *ret, struct er
     return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
 }
 
+static void add_age(struct buf *out, const char *name, int64_t own, int64_t other)
+{
+    char text[DURATION_TEXT_MAX];
+    buf_addf(out, "%-16s %s%s\n", name, duration_text(own > 0 ? own : other, text),
+             own > 0 ? "" : " (default)");
+}
+
+static void policy_text(struct store *store, const struct store_policy *p, struct buf *out)
+{
+    struct store_stat s = {0};
+    char text[BUDGET_TEXT_MAX];
+    store_stat(store, &s);
+    add_age(out, "max-age", p->max_age_ns, LOCAL_MAX_AGE_NS);
+    add_age(out, "max-span-age", p->max_span_age_ns, LOCAL_MAX_SPAN_AGE_NS);
+    buf_addf(out, "%-16s %s%s\n", "max-size",
+             budget_text((size_t)(p->max_bytes > 0 ? p->max_bytes : s.limit_bytes), text),
+             p->max_bytes > 0 ? "" : " (default: of all tenants together)");
+}
+
+/* Changes what was named and shows the whole. */
 static int run_policy(const struct command *self, struct options *o)
 {
     CLEANUP(store_closep) struct store *store = NULL;
+    CLEANUP(buf_done) struct buf out = {0};
     struct error err = {""};
-    struct store_policy policy = {.max_bytes = o->max_size};
+    struct store_policy policy;
+    struct bytes tenant = bytes_of(o->tenant ? o->tenant : STORE_DEFAULT_TENANT);
+    bool is_change = o->max_age || o->max_span_age || o->max_size > 0;
     (void)self;
-    int r = parse_age("max-age", o->max_age, &policy.max_age_ns, &err);
+    int r = data_open(o, is_change ? DATA_WRITE : DATA_READ, &store, &err);
+    if (r < 0)
+        return command_fail(r, &err);
+    store_get_policy(store, tenant, &policy);
+    r = parse_age("max-age", o->max_age, &policy.max_age_ns, &err);
     if (r == 0)
         r = parse_age("max-span-age", o->max_span_age, &policy.max_span_age_ns, &err);
-    if (r == 0)
-        r = data_open(o, DATA_WRITE, &store, &err);
-    if (r == 0)
-        r = store_set_policy(store, bytes_of(o->tenant ? o->tenant : STORE_DEFAULT_TENANT), &policy,
-                             &err);
-    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+    if (o->max_size > 0)
+        policy.max_bytes = o->max_size;
+    if (r == 0 && is_change)
+        r = store_set_policy(store, tenant, &policy, &err);
+    if (r < 0)
+        return command_fail(r, &err);
+    policy_text(store, &policy, &out);
+    return command_write(o, buf_bytes(&out), false);
 }
 
 /* Runs upkeep until nothing is due, telling how far it is. */
@@ -210,9 +240,14 @@ static int upkeep(struct options *o, enum store_upkeep what, const char *doing)
                     (double)s.disk_bytes / 1e6);
         }
     }
-    if (!o->quiet && s.segments > 0)
-        fputc('\n', stderr);
-    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+    if (r < 0)
+        return command_fail(r, &err);
+    if (!o->quiet) {
+        store_stat(store, &s);
+        fprintf(stderr, "\r%s: done; %llu segments, %.1f MB on disk\n", doing,
+                (unsigned long long)s.segments, (double)s.disk_bytes / 1e6);
+    }
+    return VESTA_EXIT_OK;
 }
 
 static int run_compact(const struct command *self, struct options *o)
@@ -227,19 +262,51 @@ static int run_gc(const struct command *self, struct options *o)
     return upkeep(o, UPKEEP_EXPIRE, "removing what has expired");
 }
 
+static void tell_range(const char *what, const struct selection *s)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
+    buf_addf(&text, "%s: \"%.*s\" from %s to %s\n", what, (int)s->selector->text.len,
+             (const char *)s->selector->text.data, time_text(s->query.from_ns, from),
+             time_text(s->query.to_ns, to));
+    terminal_say(buf_bytes(&text));
+}
+
 static int run_erase(const struct command *self, struct options *o)
 {
     CLEANUP(store_closep) struct store *store = NULL;
     CLEANUP(selection_done) struct selection s = {0};
     struct error err = {""};
-    if (o->n_args != 1)
-        return command_usage(self, "store erase needs one selection; all of it goes");
+    if (o->n_args != 1 || o->args[0][strspn(o->args[0], " ")] == '\0')
+        return command_usage(self, "store erase needs one selection; {} is everything");
     int r = data_open(o, DATA_WRITE, &store, &err);
     if (r == 0)
         r = selection_parse(o, store, o->args[0], &s, &err);
+    if (r == 0 && !s.has_range)
+        r = error_set(&err, -EINVAL, "store erase needs a range: --from 0 is since ever");
     if (r == 0)
         r = store_erase(store, s.query.tenant, s.selector, s.query.from_ns, s.query.to_ns, &err);
-    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+    if (r < 0)
+        return command_fail(r, &err);
+    if (!o->quiet)
+        tell_range("erased", &s);
+    return VESTA_EXIT_OK;
+}
+
+/* A whole copy of the store, when it could be opened. */
+static int copy(const struct options *o, int r, struct store *store, const char *to,
+                struct error *err)
+{
+    struct store_stat s = {0};
+    if (r == 0)
+        r = store_backup(store, to, err);
+    if (r < 0)
+        return command_fail(r, err);
+    store_stat(store, &s);
+    if (!o->quiet)
+        fprintf(stderr, "%s holds %llu profiles now, %.1f MB\n", to, (unsigned long long)s.profiles,
+                (double)s.disk_bytes / 1e6);
+    return VESTA_EXIT_OK;
 }
 
 static int run_backup(const struct command *self, struct options *o)
@@ -249,9 +316,7 @@ static int run_backup(const struct command *self, struct options *o)
     if (o->n_args != 1)
         return command_usage(self, "store backup needs a directory that is not there yet");
     int r = data_open(o, DATA_READ, &store, &err);
-    if (r == 0)
-        r = store_backup(store, o->args[0], &err);
-    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+    return copy(o, r, store, o->args[0], &err);
 }
 
 static int run_restore(const struct command *self, struct options *o)
@@ -265,9 +330,7 @@ static int run_restore(const struct command *self, struct options *o)
     if (!o->data)
         return command_usage(self, "store restore needs --data DIR, a directory not there yet");
     int r = data_open(&from, DATA_READ, &store, &err);
-    if (r == 0)
-        r = store_backup(store, o->data, &err);
-    return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
+    return copy(o, r, store, o->data, &err);
 }
 
 static const struct store_verb verbs[] = {
@@ -275,14 +338,16 @@ static const struct store_verb verbs[] = {
     {"verify", "", "check every checksum and reference, and give a verdict", run_verify},
     {"repair", "", "put aside what is damaged, so that the rest can be used", run_repair},
     {"upgrade", "", "make a directory of an older format one of this", run_upgrade},
-    {"policy", "", "how long a tenant's data is kept: --max-age, --max-span-age, --max-size",
+    {"policy", "", "show or set how long data is kept: --max-age, --max-span-age, --max-size",
      run_policy},
     {"compact", "", "flush, compact and roll up everything now", run_compact},
     {"gc", "", "remove what retention says", run_gc},
-    {"import", "FILE...", "profiles of any format into the store; --label", store_import},
-    {"export", "[SELECTION] -o DIR", "every profile as a file of its own; --to FORMAT (otlp)",
-     store_export},
-    {"erase", "SELECTION", "hide at once and for good what matches in the range", run_erase},
+    {"import", "FILE...", "profiles of any format into the store; --label, --max-age",
+     store_import},
+    {"export", "[SELECTION] -o DIR",
+     "each profile as a file of its own, of all times unless --from; --to (otlp)", store_export},
+    {"erase", "SELECTION", "hide at once and for good what matches from --from to --until",
+     run_erase},
     {"backup", "TO", "a consistent copy, also while a server is writing", run_backup},
     {"restore", "FROM", "a data directory from a backup", run_restore},
 };

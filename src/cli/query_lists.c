@@ -10,7 +10,8 @@
 
 /* What there is: types, labels, series, single profiles, spans. */
 
-static void write_names(const struct name_list *l, const struct options *o, struct buf *out)
+static int write_names(const struct query *q, const struct name_list *l, const struct options *o,
+                       struct buf *out, struct error *err)
 {
     struct json_writer w = {.out = out};
     if (o->json)
@@ -27,6 +28,7 @@ static void write_names(const struct name_list *l, const struct options *o, stru
         json_end_array(&w);
         buf_add_byte(out, '\n');
     }
+    return l->names.len > 0 ? 0 : query_nothing(q, err);
 }
 
 int query_verb_types(const struct query *q, const struct options *o, const char *argument,
@@ -35,9 +37,7 @@ int query_verb_types(const struct query *q, const struct options *o, const char 
     CLEANUP(name_list_done) struct name_list l = {0};
     (void)argument;
     int r = query_types(q, &l, err);
-    if (r == 0)
-        write_names(&l, o, out);
-    return r;
+    return r < 0 ? r : write_names(q, &l, o, out, err);
 }
 
 int query_verb_labels(const struct query *q, const struct options *o, const char *argument,
@@ -46,9 +46,7 @@ int query_verb_labels(const struct query *q, const struct options *o, const char
     CLEANUP(name_list_done) struct name_list l = {0};
     (void)argument;
     int r = query_label_names(q, &l, err);
-    if (r == 0)
-        write_names(&l, o, out);
-    return r;
+    return r < 0 ? r : write_names(q, &l, o, out, err);
 }
 
 int query_verb_values(const struct query *q, const struct options *o, const char *argument,
@@ -56,9 +54,7 @@ int query_verb_values(const struct query *q, const struct options *o, const char
 {
     CLEANUP(name_list_done) struct name_list l = {0};
     int r = query_label_values(q, bytes_of(argument), &l, err);
-    if (r == 0)
-        write_names(&l, o, out);
-    return r;
+    return r < 0 ? r : write_names(q, &l, o, out, err);
 }
 
 struct writer {
@@ -75,12 +71,14 @@ static void begin(struct writer *w)
         json_begin_array(&w->w);
 }
 
-static int end(struct writer *w, int r)
+static int end(struct writer *w, const struct query *q, int r, struct error *err)
 {
     if (w->o->json) {
         json_end_array(&w->w);
         buf_add_byte(w->out, '\n');
     }
+    if (r >= 0 && w->n == 0)
+        return query_nothing(q, err);
     return r > 0 ? 0 : r;
 }
 
@@ -153,7 +151,7 @@ int query_verb_series(const struct query *q, const struct options *o, const char
     begin(&w);
     int r =
         store_series(q->store, q->tenant, q->selector, q->from_ns, q->to_ns, on_series, &w, err);
-    return end(&w, r);
+    return end(&w, q, r, err);
 }
 
 static void hex(const uint8_t *id, size_t n, char *ret)
@@ -193,7 +191,7 @@ static int on_found(void *ctx, const struct store_found *f)
     if (w->o->json) {
         json_found(w, f, id);
     } else {
-        buf_addf(w->out, "%s %10.3fs %s ", time_text(f->start_ns, time),
+        buf_addf(w->out, "%-30s %10.3fs %-32s ", time_text(f->start_ns, time),
                  (double)f->duration_ns / 1e9, f->has_id ? id : "-");
         for (size_t i = 0; i < f->series->n_types; i++) {
             buf_add_bytes(w->out, f->series->types[i].name);
@@ -248,7 +246,7 @@ int query_verb_profiles(const struct query *q, const struct options *o, const ch
         return r;
     begin(&w);
     r = store_profiles(q->store, &find, on_found, &w, err);
-    return end(&w, r);
+    return end(&w, q, r, err);
 }
 
 static int on_span(void *ctx, const struct store_span *s)
@@ -274,7 +272,7 @@ static int on_span(void *ctx, const struct store_span *s)
         json_labels(&w->w, "attributes", s->attributes, s->n_attributes);
         json_end_object(&w->w);
     } else {
-        buf_addf(w->out, "%s %10.3fms %s %s ", time_text(s->start_ns, time),
+        buf_addf(w->out, "%-30s %10.3fms %s %s ", time_text(s->start_ns, time),
                  (double)s->duration_ns / 1e6, trace, span);
         buf_add_bytes(w->out, s->service);
         buf_add_byte(w->out, ' ');
@@ -315,5 +313,5 @@ int query_verb_spans(const struct query *q, const struct options *o, const char 
     memcpy(find.span_id, ids.span_id, 8);
     begin(&w);
     r = store_spans(q->store, &find, on_span, &w, err);
-    return end(&w, r);
+    return end(&w, q, r, err);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/query_verbs.h"
 #include "profile/measure.h"
 #include "query/time_range.h"
@@ -65,6 +66,8 @@ static void write_text(const struct timeline *t, const char *unit, bool is_funct
     char time[TIME_TEXT_MAX], value[MEASURE_TEXT_MAX], flat[MEASURE_TEXT_MAX];
     int64_t most = largest(t);
 
+    if (is_function)
+        buf_addf(out, "%-20s %12s %12s\n", "time", "cum", "flat");
     for (size_t i = 0; i < t->series.len; i++) {
         const struct timeline_series *s = &t->series.data[i];
         if (t->n_group_by > 0) {
@@ -177,12 +180,6 @@ static int write_timeline(const struct query *q, const struct options *o, struct
     return 0;
 }
 
-static int nothing(const struct query *q, struct error *err)
-{
-    return error_set(err, -ENODATA, "nothing is stored for \"%.*s\" in this range",
-                     (int)q->selector->text.len, (const char *)q->selector->text.data);
-}
-
 /* Numbers of several types cannot be added up: one must be named. */
 static int need_type(const struct query *q, struct error *err)
 {
@@ -214,7 +211,7 @@ int query_verb_timeline(const struct query *q, const struct options *o, const ch
         r = query_timeline(q, g.step_ns, g.labels, g.n, &t, err);
     if (r < 0)
         return r;
-    return t.points.len == 0 ? nothing(q, err) : write_timeline(q, o, &t, false, out);
+    return t.points.len == 0 ? query_nothing(q, err) : write_timeline(q, o, &t, false, out);
 }
 
 int query_verb_function(const struct query *q, const struct options *o, const char *argument,
@@ -229,7 +226,7 @@ int query_verb_function(const struct query *q, const struct options *o, const ch
         r = query_function(q, argument, g.step_ns, g.labels, g.n, &t, err);
     if (r < 0)
         return r;
-    return t.points.len == 0 ? nothing(q, err) : write_timeline(q, o, &t, true, out);
+    return t.points.len == 0 ? query_nothing(q, err) : write_timeline(q, o, &t, true, out);
 }
 
 #define HEAT_ROWS 50
@@ -259,10 +256,29 @@ static void write_heat_json(const struct heat_map *h, struct buf *out)
     buf_add_byte(out, '\n');
 }
 
-static void write_heat_text(const struct heat_map *h, bool is_csv, struct buf *out)
+/* What a cell is: in CSV, where it begins within its row, in nanoseconds. */
+static void heat_header(const struct heat_map *h, const char *unit, bool is_csv, struct buf *out)
+{
+    char column[DURATION_TEXT_MAX], cell[DURATION_TEXT_MAX], most[MEASURE_TEXT_MAX];
+    int64_t cell_ns = h->column_ns / (int64_t)h->n_rows;
+    if (!is_csv) {
+        measure_label(h->max, unit, "auto", most);
+        buf_addf(out, "%s a line, %s a character; the darkest is %s\n",
+                 duration_text(h->column_ns, column), duration_text(cell_ns, cell), most);
+        return;
+    }
+    buf_add_str(out, "time");
+    for (size_t r = 0; r < h->n_rows; r++)
+        buf_addf(out, ",%lld", (long long)((int64_t)r * cell_ns));
+    buf_add_byte(out, '\n');
+}
+
+static void write_heat_text(const struct heat_map *h, const char *unit, bool is_csv,
+                            struct buf *out)
 {
     char time[TIME_TEXT_MAX];
     static const char shades[] = " .:-=+*#%@";
+    heat_header(h, unit, is_csv, out);
     for (size_t c = 0; c < h->n_columns; c++) {
         buf_add_str(out, time_text(h->start_ns + (int64_t)c * h->column_ns, time));
         buf_add_byte(out, is_csv ? ',' : ' ');
@@ -282,6 +298,7 @@ int query_verb_heatmap(const struct query *q, const struct options *o, const cha
                        struct buf *out, struct error *err)
 {
     CLEANUP(heat_done) struct heat_map h = {0};
+    CLEANUP(name_list_done) struct name_list types = {0};
     struct grouping g;
     (void)argument;
     int r = parse_grouping(o, &g, err);
@@ -292,9 +309,11 @@ int query_verb_heatmap(const struct query *q, const struct options *o, const cha
         r = query_heat(q, column, HEAT_ROWS, &h, err);
     if (r < 0)
         return r;
+    if (h.max <= 0)
+        return query_nothing(q, err);
     if (o->json)
         write_heat_json(&h, out);
     else
-        write_heat_text(&h, o->csv, out);
+        write_heat_text(&h, unit_of(q, &types), o->csv, out);
     return 0;
 }

@@ -80,13 +80,33 @@ static void json_row(struct json_writer *w, const char *name, const struct table
     json_end_object(w);
 }
 
+/* Of a call only what passes through it counts. */
+static void json_call(struct json_writer *w, const char *name, int64_t value)
+{
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstring(w, name);
+    json_key(w, "cum");
+    json_i64(w, value);
+    json_end_object(w);
+}
+
+static void text_calls(struct sandwich *s, const struct table *t, const char *unit, struct buf *out)
+{
+    char value[MEASURE_TEXT_MAX];
+    for (size_t i = 0; i < t->rows.len; i++) {
+        measure_label(t->rows.data[i].cum, unit, "auto", value);
+        buf_addf(out, "%12s %12s  %s\n", "", value, sandwich_name(s, &t->rows.data[i]));
+    }
+}
+
 static void json_calls(struct json_writer *w, const char *key, struct sandwich *s,
                        const struct table *t)
 {
     json_key(w, key);
     json_begin_array(w);
     for (size_t i = 0; i < t->rows.len; i++)
-        json_row(w, sandwich_name(s, &t->rows.data[i]), &t->rows.data[i]);
+        json_call(w, sandwich_name(s, &t->rows.data[i]), t->rows.data[i].cum);
     json_end_array(w);
 }
 
@@ -105,15 +125,11 @@ static void write_sandwich(struct sandwich *s, const struct options *o, const ch
         return;
     }
     buf_addf(out, "%12s %12s\n", "flat", "cum");
-    for (size_t i = 0; i < s->callers.rows.len; i++)
-        add_row(s->callers.rows.data[i].flat, s->callers.rows.data[i].cum, unit,
-                sandwich_name(s, &s->callers.rows.data[i]), out);
+    text_calls(s, &s->callers, unit, out);
     buf_add_str(out, "-------------------------- called by the above\n");
     add_row(s->self.flat, s->self.cum, unit, name, out);
     buf_add_str(out, "-------------------------- calls the below\n");
-    for (size_t i = 0; i < s->callees.rows.len; i++)
-        add_row(s->callees.rows.data[i].flat, s->callees.rows.data[i].cum, unit,
-                sandwich_name(s, &s->callees.rows.data[i]), out);
+    text_calls(s, &s->callees, unit, out);
 }
 
 int query_verb_callers(const struct query *q, const struct options *o, const char *argument,
@@ -145,6 +161,8 @@ int query_verb_lines(const struct query *q, const struct options *o, const char 
     r = table_lines(a.merged.profile, &options, argument, &t, err);
     if (r == 0 && o->json)
         json_begin_array(&w);
+    else if (r == 0)
+        buf_addf(out, "%12s %12s\n", "flat", "cum");
     for (size_t i = 0; r == 0 && i < t.rows.len; i++) {
         const char *name = table_name(&t, &t.rows.data[i]);
         if (o->json)

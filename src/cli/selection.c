@@ -23,8 +23,12 @@ int data_open(const struct options *o, enum data_access access, struct store **r
               struct error *err)
 {
     struct fs *fs;
+    int64_t max_age_ns = 0;
     if (!o->data)
         return error_set(err, -EINVAL, "where is the data? Say --data DIR");
+    if (access == DATA_CREATE && o->max_age &&
+        duration_parse(bytes_of(o->max_age), &max_age_ns, err) < 0)
+        return error_prefix(err, -EINVAL, "--max-age");
     if (access == DATA_CREATE && mkdir(o->data, 0700) < 0 && errno != EEXIST) {
         int r = -errno;
         return error_set(err, r, "could not make \"%s\": %m", o->data);
@@ -37,9 +41,15 @@ int data_open(const struct options *o, enum data_access access, struct store **r
         .read_only = access == DATA_READ,
         .must_exist = access != DATA_CREATE,
         .memory_limit = o->store_memory,
+        .max_age_ns = max_age_ns,
         .log = o->quiet ? NULL : say,
     };
     r = local_open(&options, ret, err);
+    if (r == -ENOENT) {
+        struct error why = *err;
+        return error_set(err, r, "%s: %.300s; \"vesta store import\" makes a new one", o->data,
+                         why.text);
+    }
     return r < 0 ? error_prefix(err, r, "%s", o->data) : 0;
 }
 
@@ -102,6 +112,7 @@ int selection_parse(const struct options *o, struct store *store, const char *te
     struct bytes all = bytes_of(text), range = {0};
 
     *ret = (struct selection){.query = {.store = store, .memory_limit = o->max_memory}};
+    ret->has_range = o->from != NULL;
     ret->query.tenant = bytes_of(o->tenant ? o->tenant : STORE_DEFAULT_TENANT);
     int r = parse_default_range(o, now, &ret->query, err);
     if (r == 0)
@@ -109,6 +120,7 @@ int selection_parse(const struct options *o, struct store *store, const char *te
     const char *at = strrchr(text, '@'), *brace = strrchr(text, '}');
     if (at && (!brace || at > brace)) {
         range = bytes_of(at + 1);
+        ret->has_range = true;
         all = bytes_head(all, (size_t)(at - text));
         if (r == 0)
             r = parse_range(range, now, &ret->query, err);

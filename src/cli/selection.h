@@ -13,6 +13,7 @@
  */
 struct selection {
     struct selector *selector;
+    bool has_range; /* said, not the default */
     struct query query;
 };
 

@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "query/query.h"
+#include "query/time_range.h"
 
 static struct store_plan plan_of(const struct query *q)
 {
@@ -54,10 +55,16 @@ static int ask(const struct query *q, struct store_answer *answer, struct profil
     return 0;
 }
 
-static int nothing_found(const struct query *q, struct error *err)
+int query_nothing(const struct query *q, struct error *err)
 {
-    return error_set(err, -ENODATA, "nothing is stored for \"%.*s\" in this range",
-                     (int)q->selector->text.len, (const char *)q->selector->text.data);
+    const int64_t second = 1000000000;
+    char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
+    struct bytes text = q->selector->text;
+
+    return error_set(
+        err, -ENODATA, "nothing is stored%s%.*s%s from %s to %s", text.len > 0 ? " for \"" : "",
+        (int)(text.len < 300 ? text.len : 300), (const char *)text.data, text.len > 0 ? "\"" : "",
+        time_text(q->from_ns / second * second, from), time_text(q->to_ns / second * second, to));
 }
 
 int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
@@ -69,7 +76,7 @@ int query_merge_into(const struct query *q, struct profile_set *set, struct prof
     if (r == 0 && answer->is_incomplete)
         profile_set_note(set, "incomplete: %s", answer->trouble.text);
     if (r < 0 || !p)
-        return r < 0 ? r : nothing_found(q, err);
+        return r < 0 ? r : query_nothing(q, err);
     *ret = p;
     return 0;
 }
@@ -82,7 +89,7 @@ int query_merge(const struct query *q, struct merged *ret, struct error *err)
     if (r < 0)
         return r;
     if (!ret->profile)
-        return nothing_found(q, err);
+        return query_nothing(q, err);
     return filter(q, ret->profile, &ret->warnings, err);
 }
 

@@ -45,6 +45,9 @@ void merged_done(struct merged *m);
 int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
                      struct error *err);
 
+/* -ENODATA, naming the selection and the range. */
+int query_nothing(const struct query *q, struct error *err);
+
 /* Two selections over one dictionary, so that they can be subtracted and compared. Either side may
  * be empty, but not both. */
 struct merged_pair {

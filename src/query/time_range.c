@@ -29,6 +29,7 @@ static const struct {
     {"h", 3600 * SECOND_NS},
     {"d", 86400 * SECOND_NS},
     {"w", 7 * 86400 * SECOND_NS},
+    {"y", 365 * 86400 * SECOND_NS},
 };
 
 static bool is_digit(struct bytes s, size_t at)
@@ -82,7 +83,7 @@ int duration_parse(struct bytes text, int64_t *ret, struct error *err)
 {
     if (parse_duration(bytes_trim(text), ret))
         return 0;
-    return error_set(err, -EINVAL, "\"%.*s\" is no duration: expected 30s, 5m, 1h30m, 2d or 1w",
+    return error_set(err, -EINVAL, "\"%.*s\" is no duration: expected 30s, 5m, 1h30m, 2d, 1w or 1y",
                      (int)(text.len < 60 ? text.len : 60), (const char *)text.data);
 }
 

@@ -13,7 +13,7 @@
  *     1767225600                  seconds since 1970; with 13 digits milliseconds, 16 micro-, 19
  * nano-
  *
- * and durations: 250ms, 30s, 5m, 1h30m, 2d, 1w.
+ * and durations: 250ms, 30s, 5m, 1h30m, 2d, 1w, 1y (365 days).
  */
 
 /* -EINVAL with the text and what is expected. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 void store_close(struct store *s)
 {
     if (s)
@@ -128,10 +130,11 @@ int store_aggregate(struct store *s, const struct store_plan *plan, struct store
     if (plan->step_ns < 0)
         return error_set(err, -EINVAL, "the step is negative");
     uint64_t range = (uint64_t)plan->to_ns - (uint64_t)plan->from_ns;
+    char step[DURATION_TEXT_MAX];
     if (plan->step_ns > 0 && range / (uint64_t)plan->step_ns >= STEPS_MAX)
         return error_set(err, -EINVAL,
-                         "a step of %lld ns cuts the range into %llu steps: at most %d are allowed",
-                         (long long)plan->step_ns,
+                         "a step of %s cuts the range into %llu steps: at most %d are allowed",
+                         duration_text(plan->step_ns, step),
                          (unsigned long long)(range / (uint64_t)plan->step_ns), STEPS_MAX);
     return s->ops->aggregate(s, plan, ret, err);
 }
@@ -160,6 +163,11 @@ int store_set_policy(struct store *s, struct bytes tenant, const struct store_po
                      struct error *err)
 {
     return s->ops->set_policy(s, tenant, policy, err);
+}
+
+void store_get_policy(struct store *s, struct bytes tenant, struct store_policy *ret)
+{
+    s->ops->get_policy(s, tenant, ret);
 }
 
 int store_upkeep(struct store *s, enum store_upkeep what, struct error *err)

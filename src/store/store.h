@@ -261,6 +261,7 @@ struct store_ops {
                  int64_t from_ns, int64_t to_ns, struct error *err);
     int (*set_policy)(struct store *s, struct bytes tenant, const struct store_policy *policy,
                       struct error *err);
+    void (*get_policy)(struct store *s, struct bytes tenant, struct store_policy *ret);
     int (*upkeep)(struct store *s, enum store_upkeep what, struct error *err);
     int (*verify)(struct store *s, store_report_fn report, void *ctx, struct error *err);
     int (*backup)(struct store *s, const char *to_dir, struct error *err);
@@ -303,8 +304,13 @@ int store_spans(struct store *s, const struct store_span_find *find, store_span_
  * names only their service. */
 int store_erase(struct store *s, struct bytes tenant, const struct selector *selector,
                 int64_t from_ns, int64_t to_ns, struct error *err);
+
+/* Replaces a tenant's policy as a whole. -ENOENT before its first profile. */
 int store_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
                      struct error *err);
+
+/* What was set; zeros where nothing was. */
+void store_get_policy(struct store *s, struct bytes tenant, struct store_policy *ret);
 
 /* 1: did something and there may be more; 0: nothing is due. */
 int store_upkeep(struct store *s, enum store_upkeep what, struct error *err);

@@ -117,6 +117,7 @@ static int check_times(const struct local *l, const struct tenant *t, const stru
 {
     const struct local_options *o = &l->options;
     int64_t now = clock_wall_ns(l->clock), start = p->time_unix_ns, end;
+    char is[DURATION_TEXT_MAX], limit[DURATION_TEXT_MAX];
     int64_t max_age = t->policy.max_age_ns > 0 ? t->policy.max_age_ns : o->max_age_ns;
 
     if (start <= 0)
@@ -125,18 +126,16 @@ static int check_times(const struct local *l, const struct tenant *t, const stru
         return error_set(err, -EINVAL, "a duration of %lld ns cannot be",
                          (long long)p->duration_ns);
     if (start - now > o->max_future_ns)
-        return error_set(
-            err, -EINVAL, "the profile is from %lld s in the future: the limit is %lld s",
-            (long long)((start - now) / 1000000000), (long long)(o->max_future_ns / 1000000000));
+        return error_set(err, -EINVAL, "the profile is from %s in the future: the limit is %s",
+                         duration_text(start - now, is), duration_text(o->max_future_ns, limit));
     if (now - start > max_age)
-        return error_set(err, -EINVAL, "the profile is %lld s old: profiles are kept for %lld s",
-                         (long long)((now - start) / 1000000000),
-                         (long long)(max_age / 1000000000));
+        return error_set(err, -EINVAL, "the profile is %s old: profiles are kept for %s",
+                         duration_text(now - start, is), duration_text(max_age, limit));
     if (start < t->floors.profiles_ns)
         return error_set(err, -EINVAL,
-                         "the profile is from %lld s before the oldest that are kept: older ones "
+                         "the profile is from %s before the oldest that are kept: older ones "
                          "were removed by retention",
-                         (long long)((t->floors.profiles_ns - start) / 1000000000));
+                         duration_text(t->floors.profiles_ns - start, is));
     return 0;
 }
 

@@ -238,6 +238,6 @@ int local_backup(struct store *s, const char *to_dir, struct error *err)
     if (r == 0)
         r = fs_list(to, ".", find_any, NULL, err);
     if (r > 0)
-        return error_set(err, -ENOTEMPTY, "no backup: \"%s\" is not empty", to_dir);
+        return error_set(err, -ENOTEMPTY, "\"%s\" is not empty", to_dir);
     return r < 0 ? r : backup_copy(l->fs, l->clock, to, err);
 }

@@ -78,9 +78,9 @@ static void set_defaults(struct local_options *o)
     if (o->query_memory_limit == 0)
         o->query_memory_limit = (size_t)128 << 20;
     if (o->max_age_ns == 0)
-        o->max_age_ns = 30 * DAY_NS;
+        o->max_age_ns = LOCAL_MAX_AGE_NS;
     if (o->max_span_age_ns == 0)
-        o->max_span_age_ns = 7 * DAY_NS;
+        o->max_span_age_ns = LOCAL_MAX_SPAN_AGE_NS;
     if (o->max_future_ns == 0)
         o->max_future_ns = HOUR_NS;
     if (o->max_series == 0)
@@ -282,6 +282,7 @@ const struct store_ops local_ops = {
     .spans = local_spans,
     .erase = local_erase,
     .set_policy = local_set_policy,
+    .get_policy = local_get_policy,
     .upkeep = local_upkeep,
     .verify = local_verify,
     .backup = local_backup,

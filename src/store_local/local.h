@@ -8,6 +8,9 @@
  * The embedded store: one data directory, one process that writes it. See docs/store.md for what
  * lies in the directory and why.
  */
+#define LOCAL_MAX_AGE_NS      (30 * (int64_t)86400000000000)
+#define LOCAL_MAX_SPAN_AGE_NS (7 * (int64_t)86400000000000)
+
 struct local_options {
     struct fs *fs;             /* the data directory; the store takes it over */
     const struct clock *clock; /* NULL: the real one */
@@ -22,8 +25,8 @@ struct local_options {
     size_t query_memory_limit; /* of one query; default 128 MiB */
     uint64_t disk_limit;       /* 0: 80 % of free + own space when the directory was made */
     uint64_t disk_reserve;     /* refuse writes below this much free space; 0: 64 MiB or 1 % */
-    int64_t max_age_ns;        /* default 30 days */
-    int64_t max_span_age_ns;   /* default 7 days */
+    int64_t max_age_ns;        /* 0: LOCAL_MAX_AGE_NS, 30 days */
+    int64_t max_span_age_ns;   /* 0: LOCAL_MAX_SPAN_AGE_NS, 7 days */
     int64_t max_future_ns;     /* default 1 hour */
     uint32_t max_series;       /* per tenant; default 100,000 */
 

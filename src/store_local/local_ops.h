@@ -15,6 +15,7 @@ int local_take_lock(struct local *l, struct error *err);
 void local_close(struct store *s);
 int local_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,
                      struct error *err);
+void local_get_policy(struct store *s, struct bytes tenant, struct store_policy *ret);
 int local_upkeep(struct store *s, enum store_upkeep what, struct error *err);
 void local_stat(struct store *s, struct store_stat *ret);
 

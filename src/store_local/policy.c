@@ -58,3 +58,13 @@ int local_set_policy(struct store *s, struct bytes tenant, const struct store_po
     pthread_mutex_unlock(&l->upkeep_lock);
     return r < 0 ? error_prefix(err, r, "could not set a policy") : 0;
 }
+
+void local_get_policy(struct store *s, struct bytes tenant, struct store_policy *ret)
+{
+    struct local *l = local_of(s);
+
+    pthread_mutex_lock(&l->lock);
+    const struct tenant *t = local_find_tenant(l, tenant);
+    *ret = t ? t->policy : (struct store_policy){0};
+    pthread_mutex_unlock(&l->lock);
+}

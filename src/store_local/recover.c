@@ -309,11 +309,12 @@ static int replay_record(void *arg, const struct wal_record *record, struct erro
 static void tell(struct local *l, const char *name, const struct replay *p,
                  const struct wal_report *report)
 {
-    local_log(l,
-              "\"%s\" replayed: %" PRIu64 " profiles and %" PRIu64
-              " groups of spans restored, %" PRIu64 " were stored already",
-              name, p->n_profiles, p->n_spans, p->n_known);
-    if (report->torn_bytes > 0)
+    if (!l->options.read_only) /* who only reads finds a log like any other file */
+        local_log(l,
+                  "\"%s\" replayed: %" PRIu64 " profiles and %" PRIu64
+                  " groups of spans restored, %" PRIu64 " were stored already",
+                  name, p->n_profiles, p->n_spans, p->n_known);
+    if (report->torn_bytes > 0 && !l->options.read_only)
         local_log(l, "\"%s\": an unfinished write of %" PRIu64 " bytes at its end was dropped",
                   name, report->torn_bytes);
     if (report->n_skipped > 0)

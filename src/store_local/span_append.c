@@ -38,7 +38,8 @@ static int check_attributes(size_t i, const struct store_span *s, struct error *
 static int check_span(const struct local *l, size_t i, const struct store_span *s, int64_t now_ns,
                       struct error *err)
 {
-    const int64_t limit = l->options.max_future_ns, second = 1000000000;
+    const int64_t limit = l->options.max_future_ns;
+    char is[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
     int64_t end;
 
     if (s->service.len > SPAN_SERVICE_MAX)
@@ -51,9 +52,8 @@ static int check_span(const struct local *l, size_t i, const struct store_span *
         return error_set(err, -EINVAL, "span %zu: a duration of %lld ns cannot be", i,
                          (long long)s->duration_ns);
     if (s->start_ns - now_ns > limit)
-        return error_set(err, -EINVAL, "span %zu is from %lld s in the future: the limit is %lld s",
-                         i, (long long)((s->start_ns - now_ns) / second),
-                         (long long)(limit / second));
+        return error_set(err, -EINVAL, "span %zu is from %s in the future: the limit is %s", i,
+                         duration_text(s->start_ns - now_ns, is), duration_text(limit, most));
     return check_attributes(i, s, err);
 }
 

@@ -3,6 +3,7 @@
 import collections
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -235,7 +236,7 @@ def test_a_policy_ends_what_is_too_old(vesta, data, shop):
     vesta("store", "gc", "--data", data, "--quiet")
     assert json.loads(vesta("store", "stat", "--data", data, "--json").stdout)["profiles"] == 0
     late = vesta("store", "import", "--data", data, "--label", "service.name=shop", shop, code=1)
-    assert "profiles are kept for 60 s" in late.stderr
+    assert "profiles are kept for 1m" in late.stderr
     bad = vesta("store", "policy", "--data", data, "--tenant", "nobody", "--max-age", "1d", code=1)
     assert 'there is no tenant "nobody" yet' in bad.stderr
 
@@ -243,6 +244,80 @@ def test_a_policy_ends_what_is_too_old(vesta, data, shop):
 def test_upgrading_a_store_of_this_format_does_nothing(vesta, data):
     vesta("store", "upgrade", "--data", data)
     assert total(vesta, data) > 0
+
+
+def old_folded(tmp_path, age_days):
+    """Stacks without a time of their own, in a file of that age."""
+    path = tmp_path / "old.folded"
+    path.write_text("main;work 3\nmain;rest 1\n")
+    then = time.time() - age_days * 86400
+    os.utime(path, (then, then))
+    return path
+
+
+def test_a_file_without_a_time_is_as_old_as_the_file(vesta, tmp_path):
+    data, path = tmp_path / "data", old_folded(tmp_path, 2)
+    vesta("store", "import", "--data", data, path)
+    again = vesta("store", "import", "--data", data, path)
+    assert "0 stored, 1 there already" in again.stderr
+    assert total(vesta, data, "samples") == 4
+    none = vesta("query", "top", "samples", "--data", data, code=3)  # not of the last hour
+    assert 'nothing is stored for "samples" from 20' in none.stderr
+
+
+def test_import_takes_last_years_file_when_told(vesta, tmp_path):
+    data, path = tmp_path / "data", old_folded(tmp_path, 300)
+    refused = vesta("store", "import", "--data", data, path, code=1)
+    assert "profiles are kept for 30d" in refused.stderr
+    assert "--max-age 302d would keep what is that old" in refused.stderr
+    vesta("store", "import", "--data", data, "--max-age", "1y", path)
+    assert total(vesta, data, "samples") == 4
+    assert "max-age          365d\n" in vesta("store", "policy", "--data", data).stdout
+    vesta("store", "import", "--data", data, "--max-age", "60d", path)  # shortens nothing
+    vesta("store", "gc", "--data", data, "--quiet")
+    assert total(vesta, data, "samples") == 4
+
+
+def test_a_bad_file_does_not_keep_the_others_out(vesta, tmp_path, shop):
+    data, bad = tmp_path / "data", tmp_path / "bad.pb.gz"
+    bad.write_bytes(shop.read_bytes()[:200])
+    got = vesta("store", "import", "--data", data, bad, shop, code=1)
+    assert "bad.pb.gz" in got.stderr
+    assert "1 stored, 0 there already, 0 rejected, 1 file not read" in got.stderr
+
+
+def test_a_policy_is_shown_and_changed_in_part(vesta, data):
+    assert "max-age          30d (default)" in vesta("store", "policy", "--data", data).stdout
+    vesta("store", "policy", "--data", data, "--max-age", "90d")
+    vesta("store", "policy", "--data", data, "--max-size", "1GiB")
+    shown = vesta("store", "policy", "--data", data).stdout
+    assert "max-age          90d\n" in shown and "max-size         1.0 GiB\n" in shown
+
+
+def test_erasing_needs_a_selection_and_a_range(vesta, data):
+    assert "{} is everything" in vesta("store", "erase", "", "--data", data, code=2).stderr
+    assert "needs a range" in vesta("store", "erase", "{}", "--data", data, code=2).stderr
+    vesta("store", "erase", "{}@0..now", "--data", data)
+    assert vesta("query", "types", "--data", data, *ALWAYS, "--json", code=3).stdout == "[]\n"
+
+
+def test_exporting_without_a_range_means_all(vesta, tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    vesta("store", "import", "--data", data, old_folded(tmp_path, 2))
+    assert "1 profiles written" in vesta("store", "export", "--data", data, "-o", out).stderr
+
+
+def test_tables_over_time_name_their_columns(vesta, data):
+    def ask(*words):
+        return vesta("query", *words, "--data", data, "--from", "now-1d").stdout
+    assert ask("function", "main.discount", "cpu").split()[:3] == ["time", "cum", "flat"]
+    assert ask("lines", "main.go", "cpu").split()[:2] == ["flat", "cum"]
+    assert "a line" in ask("heatmap", "cpu", "--step", "1h").splitlines()[0]
+    assert ask("heatmap", "cpu", "--step", "1h", "--csv").startswith("time,0,")
+    called = json.loads(ask("callers", "main.discount", "cpu", "--json"))
+    assert {"name": "main.total", "cum": called["function"]["cum"]} in called["callers"]
+    two = vesta("query", "timeline", "cpu", "cpu", "--data", data, code=2)
+    assert "takes one selection" in two.stderr
 
 
 # ---- Programs that are loaded somewhere else every time

@@ -80,7 +80,7 @@ static void reads_durations(struct test *t)
         CHECK_INT(t, got, cases[i].ns);
     }
     CHECK_INT(t, duration_parse(BYTES("5 minutes"), &got, &err), -22);
-    CHECK_STR(t, err.text, "\"5 minutes\" is no duration: expected 30s, 5m, 1h30m, 2d or 1w");
+    CHECK_STR(t, err.text, "\"5 minutes\" is no duration: expected 30s, 5m, 1h30m, 2d, 1w or 1y");
     CHECK_INT(t, duration_parse(BYTES(""), &got, &err), -22);
 }
 

@@ -443,7 +443,7 @@ static void what_was_removed_stays_away_when_the_clock_goes_back(struct test *t)
     fixture_reopen(t, &f);
     CHECK_INT(t, find_everything(t, &f).n, 1);
     reject_old(t, &f, NOW_NS,
-               "the profile is from 61 s before the oldest that are kept: older ones were removed "
+               "the profile is from 1m1s before the oldest that are kept: older ones were removed "
                "by retention");
     CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 120 * SEC_NS), "a", NULL, STORE_DUPLICATE);
     CHECK_INT(t, store_upkeep(f.store, UPKEEP_EXPIRE, &f.err), 0);

@@ -307,7 +307,7 @@ static void refuses_what_is_over_a_limit_and_names_it(struct test *t)
         {{.start_ns = NOW_NS, .duration_ns = INT64_MAX},
          "span 1: a duration of 9223372036854775807 ns cannot be"},
         {{.start_ns = NOW_NS + 3601 * SEC_NS},
-         "span 1 is from 3601 s in the future: the limit is 3600 s"},
+         "span 1 is from 1h1s in the future: the limit is 1h"},
         {{.start_ns = NOW_NS, .attributes = labels, .n_attributes = 65},
          "span 1 has 65 attributes: at most 64 are allowed"},
         {{.start_ns = NOW_NS, .attributes = &long_name, .n_attributes = 1},
