@@ -168,8 +168,7 @@ static void rejections_name_their_limit(struct test *t)
     p->time_unix_ns = 0;
     check_rejected(t, &f, p, good, 1, "the profile does not say when it was taken");
     p->time_unix_ns = NOW_NS - 31 * DAY_NS;
-    check_rejected(t, &f, p, good, 1,
-                   "the profile is 31d old: profiles are kept for 30d");
+    check_rejected(t, &f, p, good, 1, "the profile is 31d old: profiles are kept for 30d");
     p->time_unix_ns = NOW_NS;
     p->duration_ns = -1;
     check_rejected(t, &f, p, good, 1, "a duration of -1 ns cannot be");

@@ -515,7 +515,7 @@ static void a_clock_that_was_wrong_for_long_keeps_nothing_new_out(struct test *t
     fixture_reopen(t, &f);
     CHECK_INT(t, find_everything(t, &f).n, 0);
     reject_old(t, &f, NOW_NS,
-               "the profile is from 0 s before the oldest that are kept: older ones were removed "
+               "the profile is from 1ns before the oldest that are kept: older ones were removed "
                "by retention");
     CHECK_APPEND(t, &f, profile_at(&f, NOW_NS + 1), "a", NULL, STORE_STORED);
     fixture_done(&f);
@@ -542,7 +542,7 @@ static void by_size_whole_windows_go(struct test *t)
     CHECK_INT(t, l->version->segments.len, 4);
     CHECK_INT(t, find_everything(t, &f).n, 4);
     reject_old(t, &f, hour + 1800 * SEC_NS,
-               "the profile is from 1800 s before the oldest that are kept: older ones were "
+               "the profile is from 30m before the oldest that are kept: older ones were "
                "removed by retention");
     /* Of the newest window only what must: more is to come. */
     l->tenants.data[0].policy.max_bytes = l->version->segments.data[3]->bytes;
