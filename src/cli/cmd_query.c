@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/labelled.h"
 #include "cli/query_verbs.h"
 #include "cli/selection.h"
 
@@ -82,13 +83,33 @@ static int run_own(const struct command *self, const struct query_verb *verb, st
     return r < 0 && code == VESTA_EXIT_OK ? command_fail(r, &err) : code;
 }
 
+#define TYPE_NAME_MAX 256
+
+/* The sample type that a selection names, if it does. */
+static bool type_of(const char *selection, char ret[TYPE_NAME_MAX])
+{
+    size_t n = strcspn(selection, "{:@ ");
+    if (n == 0 || n >= TYPE_NAME_MAX)
+        return false;
+    memcpy(ret, selection, n);
+    ret[n] = '\0';
+    return true;
+}
+
 /* A report of files, its sources taken as selections. */
 static int run_report(const struct command *self, const char *name, struct options *o)
 {
     const struct command *c = command_find(name);
     if (!c || !(c->groups & OPTIONS_FILTER ? true : c->run == cmd_convert || c->run == cmd_merge))
         return command_usage(self, "there is no question \"%s\"", name);
+    if (o->n_args == 0)
+        return command_usage(self, "query %s needs a selection; {} is everything", name);
     o->is_query = true;
+    o->is_labelled =
+        c->groups & OPTIONS_FILTER && labelled_needed(o, c->run == cmd_report ? c->argument : -1);
+    char type[TYPE_NAME_MAX];
+    if (o->is_labelled && !o->report.sample_index && type_of(o->args[o->n_args - 1], type))
+        o->report.sample_index = type; /* whole profiles have all their types */
     return c->run(c, o);
 }
 

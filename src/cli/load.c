@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "cli/fetch.h"
+#include "cli/labelled.h"
 #include "cli/selection.h"
 #include "formats/formats.h"
 #include "net/url.h"
@@ -46,7 +47,8 @@ static int read_selection(struct loaded *l, const struct options *o, const char 
     if (r == 0)
         r = selection_parse(o, l->store, text, &s, err);
     if (r == 0)
-        r = query_merge_into(&s.query, l->set, &p, err);
+        r = o->is_labelled ? labelled_read(&s.query, l->set, err)
+                           : query_merge_into(&s.query, l->set, &p, err);
     return r;
 }
 

@@ -55,6 +55,7 @@ struct options {
     size_t max_size;
     bool quiet;
     bool is_query;           /* sources are selections */
+    bool is_labelled;        /* of whole profiles, for the labels of their samples */
     bool is_instant_profile; /* what is imported was found at a moment */
 
     /* What is not an option: sources, a regex, a count. Borrowed from argv. */

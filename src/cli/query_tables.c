@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/labelled.h"
 #include "cli/query_verbs.h"
 #include "profile/measure.h"
 #include "query/flame_cut.h"
@@ -30,9 +31,11 @@ static int ask(const struct query *q, const struct options *o, struct asked *a, 
         .show = o->report.show,
         .show_from = o->report.show_from,
         .prune_from = o->report.prune_from,
-        .tagfocus = o->report.tagfocus,
-        .tagignore = o->report.tagignore,
     };
+    if (labelled_needed(o, -1))
+        return error_set(err, -EINVAL,
+                         "labels of samples are known to reports only: top, tree, "
+                         "peek, list, flame, diff...");
     int r = query_merge(&filtered, &a->merged, err);
     if (r == 0)
         r = profile_find_index(a->merged.profile, o->report.sample_index, &a->type, err);

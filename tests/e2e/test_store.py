@@ -379,3 +379,35 @@ def test_programs_loaded_anywhere_share_stacks_and_keep_their_names(vesta, tmp_p
         assert re.search(r"20ns +100% +main", top), top
     assert re.search(r"20ns +20ns +1:int leaf", vesta("list", "leaf", *exported).stdout)
     assert re.search(r"20ns +20ns +[0-9a-f]+: ", vesta("disasm", "leaf", *exported).stdout)
+
+
+# ---- Labels of samples
+
+def labelled_profile(seconds_ago):
+    """Two samples of one stack, told apart by their label alone."""
+    out = field(1, field(1, 1) + field(2, 2))
+    for value, handler in ((30, 4), (12, 5)):
+        out += field(2, field(1, varint(1)) + field(2, varint(value)) +
+                     field(3, field(1, 3) + field(2, handler)))
+    out += field(4, field(1, 1) + field(4, field(1, 1))) + field(5, field(1, 1) + field(2, 6))
+    for text in ("", "cpu", "nanoseconds", "handler", "/a", "/b", "work"):
+        out += field(6, text.encode())
+    return out + field(9, time.time_ns() - seconds_ago * 10**9)
+
+
+def test_reports_know_the_labels_of_samples(vesta, tmp_path):
+    data = tmp_path / "data"
+    for i in range(20):
+        path = tmp_path / f"{i}.pb"
+        path.write_bytes(labelled_profile(100 + i))
+        vesta("store", "import", "--data", data, "--quiet", "--label", "service.name=s", path)
+    vesta("store", "compact", "--data", data, "--quiet")
+    tags = vesta("query", "tags", "cpu", "--data", data).stdout
+    assert re.search(r"handler: Total 840ns of 840ns", tags), tags
+    assert re.search(r"600ns \(71.43%\): /a\n +240ns \(28.57%\): /b", tags), tags
+    for option, value in (("-tagfocus=handler=/b", 240), ("-tagignore=handler=/b", 600)):
+        top = json.loads(vesta("query", "top", "cpu", option, "--json", "--data", data).stdout)
+        assert [e["flat"] for e in top["entries"]] == [value]
+    assert "/a" in vesta("query", "flame", "cpu", "-tagroot=handler", "--data", data).stdout
+    refused = vesta("query", "cut", "cpu", "-tagfocus=/b", "--data", data, code=2)
+    assert "known to reports only" in refused.stderr
