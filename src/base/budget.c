@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 struct budget_kept {
     struct budget_kept *next;
     void *block;
@@ -38,9 +40,7 @@ int budget_error(const struct budget *b, struct error *err)
 
 static void keep(struct budget_keep *k, void *block, size_t size)
 {
-    struct budget_kept *kept = malloc(sizeof(*kept));
-    if (!kept)
-        abort();
+    struct budget_kept *kept = must_calloc(1, sizeof(*kept));
     *kept = (struct budget_kept){.next = k->first, .block = block, .size = size};
     k->first = kept;
     k->bytes += size;

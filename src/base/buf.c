@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 void buf_done(struct buf *b)
 {
     if (b->budget)
@@ -41,11 +43,7 @@ static bool grow(struct buf *b, size_t n)
         cap *= 2;
     if (b->budget && !charge(b, n, &cap))
         return false;
-    b->data = realloc(b->data, cap);
-    if (!b->data) {
-        fputs("vesta: out of memory\n", stderr);
-        abort();
-    }
+    b->data = must_realloc(b->data, cap);
     b->cap = cap;
     return true;
 }

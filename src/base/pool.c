@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/must.h"
+
 /* One pool_run(), on its caller's stack. It is in the ring while some of it has not been begun. */
 struct job {
     struct job *next, *prev;
@@ -102,9 +104,7 @@ int pool_new(size_t n_threads, struct pool **ret, struct error *err)
     if (n_threads > POOL_THREADS_MAX)
         return error_set(err, -EINVAL, "%zu threads are too many, the limit is %d", n_threads,
                          POOL_THREADS_MAX);
-    CLEANUP(pool_freep) struct pool *p = calloc(1, sizeof(*p) + n * sizeof(pthread_t));
-    if (!p)
-        abort();
+    CLEANUP(pool_freep) struct pool *p = must_calloc(1, sizeof(*p) + n * sizeof(pthread_t));
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     int r = start_workers(p, n);

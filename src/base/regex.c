@@ -4,6 +4,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/must.h"
+
 struct regex {
     pcre2_code *code;
     pcre2_match_data *match;
@@ -30,9 +32,7 @@ int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
     /* Without a JIT the interpreter does the same work more slowly. */
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
 
-    struct regex *re = calloc(1, sizeof(*re));
-    if (!re)
-        abort();
+    struct regex *re = must_calloc(1, sizeof(*re));
     re->code = compiled;
     re->match = pcre2_match_data_create_from_pattern(compiled, NULL);
     re->context = pcre2_match_context_create(NULL);

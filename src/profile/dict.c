@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/must.h"
 
 /* Ids are u32 and IDSET_NONE is taken. */
 #define IDS_MAX (UINT32_MAX - 1)
@@ -12,9 +13,7 @@ static const struct dict_string no_string = {.text = ""};
 
 struct dict *dict_new(struct budget *budget)
 {
-    struct dict *d = calloc(1, sizeof(*d));
-    if (!d)
-        abort();
+    struct dict *d = must_calloc(1, sizeof(*d));
     d->budget = budget;
     arena_init(&d->text, budget);
 

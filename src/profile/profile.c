@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 struct profile *profile_new(struct dict *d)
 {
-    struct profile *p = calloc(1, sizeof(*p));
-    if (!p)
-        abort();
+    struct profile *p = must_calloc(1, sizeof(*p));
     p->dict = d;
     p->charged = budget_take(d->budget, sizeof(*p)) ? sizeof(*p) : 0;
     return p;
@@ -270,9 +270,7 @@ int profile_find_index(const struct profile *p, const char *name, uint32_t *ret,
 
 struct profile_set *profile_set_new(struct budget *budget)
 {
-    struct profile_set *s = calloc(1, sizeof(*s));
-    if (!s)
-        abort();
+    struct profile_set *s = must_calloc(1, sizeof(*s));
     s->budget = budget;
     s->dict = dict_new(budget);
     return s;

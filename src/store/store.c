@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/must.h"
 
 void store_close(struct store *s)
 {
@@ -77,9 +78,7 @@ int store_append_spans(struct store *s, struct bytes tenant, const struct store_
 
 struct store_answer *store_answer_new(size_t memory_limit)
 {
-    struct store_answer *answer = calloc(1, sizeof(*answer));
-    if (!answer)
-        abort();
+    struct store_answer *answer = must_calloc(1, sizeof(*answer));
     budget_init(&answer->budget, memory_limit);
     answer->set = profile_set_new(&answer->budget);
     return answer;
@@ -87,9 +86,7 @@ struct store_answer *store_answer_new(size_t memory_limit)
 
 struct store_answer *store_answer_over(struct profile_set *set)
 {
-    struct store_answer *answer = calloc(1, sizeof(*answer));
-    if (!answer)
-        abort();
+    struct store_answer *answer = must_calloc(1, sizeof(*answer));
     budget_init(&answer->budget, set->budget->limit - set->budget->used);
     answer->set = set;
     answer->borrows_set = true;

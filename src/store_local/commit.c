@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/must.h"
 #include "segment/file_name.h"
 #include "segment/wal.h"
 #include "store_local/link.h"
@@ -18,9 +19,7 @@ struct commit {
 
 struct commit *commit_new(void)
 {
-    struct commit *c = calloc(1, sizeof(*c));
-    if (!c)
-        abort();
+    struct commit *c = must_calloc(1, sizeof(*c));
     c->last = &c->first;
     return c;
 }
@@ -36,10 +35,7 @@ struct buf *commit_begin(struct commit_item *item)
 {
     if (item->n_records == item->cap_records) {
         size_t cap = item->cap_records ? item->cap_records * 2 : 8;
-        void *p = realloc(item->records, cap * sizeof(*item->records));
-        if (!p)
-            abort();
-        item->records = p;
+        item->records = must_realloc(item->records, cap * sizeof(*item->records));
         item->cap_records = cap;
     }
     item->records[item->n_records] = (struct commit_record){.offset = item->bytes.len};

@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/hash.h"
+#include "base/must.h"
 #include "segment/chunk_log.h"
 #include "segment/file_name.h"
 
@@ -34,14 +35,10 @@ static void drop_dict(struct epoch *e)
 
 struct epoch *epoch_new(uint64_t id, uint32_t tenant, struct bytes service, int64_t created_ns)
 {
-    struct epoch *e = calloc(1, sizeof(*e));
-    if (!e)
-        abort();
+    struct epoch *e = must_calloc(1, sizeof(*e));
     e->id = id;
     e->tenant = tenant;
-    e->service = strndup((const char *)service.data, service.len);
-    if (!e->service)
-        abort();
+    e->service = must_copy(service);
     e->created_ns = created_ns;
     budget_init(&e->budget, EPOCH_BYTES_LIMIT);
     make_dict(e);

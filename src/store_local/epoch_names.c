@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/checksum.h"
+#include "base/must.h"
 #include "segment/block_cache.h"
 #include "segment/chunk_log.h"
 #include "segment/file_name.h"
@@ -33,11 +34,8 @@ static int by_number(const void *x, const void *y)
 
 void epoch_encode_names(const struct dict *d, uint32_t from, uint32_t to, struct buf *out)
 {
-    uint32_t *hashes = calloc((size_t)(to - from) + 1, sizeof(*hashes));
+    uint32_t *hashes = must_calloc((size_t)(to - from) + 1, sizeof(*hashes));
     size_t n = 0;
-
-    if (!hashes)
-        abort();
     for (uint32_t i = from; i < to; i++) {
         if (d->functions.data[i].name != 0)
             hashes[n++] = name_hash(dict_text(d, d->functions.data[i].name));

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 bool fold_init(struct fold *f, struct budget *budget, const struct dict *dict)
 {
     size_t size = dict->strings.len * sizeof(uint32_t);
@@ -11,9 +13,7 @@ bool fold_init(struct fold *f, struct budget *budget, const struct dict *dict)
     if (!budget_take(budget, size))
         return false;
     f->charged = size;
-    f->stamps = calloc(1, size + 1);
-    if (!f->stamps)
-        abort();
+    f->stamps = must_calloc(1, size + 1);
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bisect.h"
 #include "base/le.h"
+#include "base/must.h"
 #include "store_local/epoch.h"
 #include "store_local/epoch_names.h"
 #include "store_local/sums.h"
@@ -650,9 +651,7 @@ static int gather_part(struct gather *g, struct error *err)
 
 static int open_part(struct gather *g, struct segment_file *f, uint32_t i, struct error *err)
 {
-    g->part = calloc(1, sizeof(*g->part));
-    if (!g->part)
-        abort();
+    g->part = must_calloc(1, sizeof(*g->part));
     g->is_kept = false;
     int r = part_open(g->a->snap->local, f, i, g->part, err);
     if (r == 0)

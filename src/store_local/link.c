@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/must.h"
 #include "segment/run.h"
 #include "segment/varint.h"
 #include "store_local/epoch.h"
@@ -33,20 +34,12 @@ struct tenant *local_find_tenant(struct local *l, struct bytes name)
     return NULL;
 }
 
-static char *copy_text(struct bytes s)
-{
-    char *copy = strndup((const char *)s.data, s.len);
-    if (!copy)
-        abort();
-    return copy;
-}
-
 struct tenant *local_add_tenant(struct local *l, uint32_t id, struct bytes name)
 {
     if (!vec_push(&l->budget, &l->tenants, (struct tenant){.id = id}))
         return NULL;
     struct tenant *t = &vec_last(&l->tenants);
-    t->name = copy_text(name);
+    t->name = must_copy(name);
     t->series = series_table_new();
     return t;
 }
@@ -59,7 +52,7 @@ struct service *tenant_service(struct local *l, struct tenant *t, struct bytes n
     }
     if (!vec_reserve(&l->budget, &t->services, 1))
         return NULL;
-    t->services.data[t->services.len++] = (struct service){.name = copy_text(name)};
+    t->services.data[t->services.len++] = (struct service){.name = must_copy(name)};
     return &vec_last(&t->services);
 }
 
@@ -209,27 +202,32 @@ bool payload_is_sound(struct bytes payload, uint32_t n_types, uint32_t n_nodes,
             (!is_first && attrs <= before) || run_open(&payload, &run) < 0 ||
             run.n_cols != n_types || run.n > n_nodes)
             return false;
-        uint32_t *keys = malloc((run.n + 1) * sizeof(*keys));
-        sound = keys && run_keys_are_below(&run, n_nodes, keys);
+        uint32_t *keys = must_realloc(NULL, (run.n + 1) * sizeof(*keys));
+        sound = run_keys_are_below(&run, n_nodes, keys);
         free(keys);
     }
     return sound;
 }
 
-static bool side_is_sound(const struct record_profile *rec, const struct dict *d)
+int check_side(struct bytes in, uint32_t n_types, uint32_t n_nodes, uint32_t n_attr_sets,
+               struct error *err)
 {
     struct budget b;
     struct side_vecs vecs = {0};
     struct side_rows side = {0};
 
-    if (rec->side.len == 0)
-        return true;
-    budget_init(&b, SIZE_MAX / 2);
-    bool sound = side_decode(rec->side, rec->start_ns, rec->n_types, &b, &vecs, &side) == 0;
-    for (size_t i = 0; sound && i < side.n; i++)
-        sound = side.rows[i].node < d->node_parent.len && side.rows[i].attrs < d->attr_sets.len;
+    if (in.len == 0)
+        return 0;
+    budget_init(&b, SIDE_BYTES_MAX);
+    int r = side_decode(in, 0, n_types, &b, &vecs, &side);
+    for (size_t i = 0; i < side.n; i++) {
+        if (side.rows[i].node >= n_nodes || side.rows[i].attrs >= n_attr_sets)
+            r = -EBADMSG;
+    }
     side_vecs_done(&b, &vecs);
-    return sound;
+    if (r == -EBADMSG)
+        return error_set(err, -EBADMSG, "links refer to names that are not known");
+    return r < 0 ? budget_error(&b, err) : 0;
 }
 
 /* A profile as it is read back: its ids must mean something. */
@@ -244,10 +242,11 @@ static int check_profile(struct local *l, struct epoch *e, const struct record_p
     int r = epoch_acquire(l, e, err);
     if (r < 0)
         return r;
-    const struct dict *d = e->dict;
-    if (!payload_is_sound(buf_bytes(&padded), rec->n_types, (uint32_t)d->node_parent.len,
-                          (uint32_t)d->attr_sets.len) ||
-        !side_is_sound(rec, d))
+    uint32_t n_nodes = (uint32_t)e->dict->node_parent.len;
+    uint32_t n_attr_sets = (uint32_t)e->dict->attr_sets.len;
+    r = check_side(rec->side, rec->n_types, n_nodes, n_attr_sets, err);
+    if (r == -EBADMSG ||
+        (r == 0 && !payload_is_sound(buf_bytes(&padded), rec->n_types, n_nodes, n_attr_sets)))
         r = error_set(err, -ESTALE, "a profile refers to names that are not known");
     epoch_release(l, e);
     return r;

@@ -28,6 +28,11 @@ int local_is_stored(struct local *l, uint32_t tenant, const struct series *serie
 bool payload_is_sound(struct bytes payload, uint32_t n_types, uint32_t n_nodes,
                       uint32_t n_attr_sets);
 
+/* The same of its links and times: -EBADMSG, or -ENOBUFS when there is no memory to look. */
+#define SIDE_BYTES_MAX ((size_t)1 << 30)
+int check_side(struct bytes in, uint32_t n_types, uint32_t n_nodes, uint32_t n_attr_sets,
+               struct error *err);
+
 /* The tenant of this name, or NULL. */
 struct tenant *local_find_tenant(struct local *l, struct bytes name);
 /* Makes one; NULL without memory. Moves the others: pointers to tenants do not live on. */

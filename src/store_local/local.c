@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/must.h"
 #include "base/pool.h"
 #include "segment/block_cache.h"
 #include "segment/wal.h"
@@ -93,11 +94,8 @@ static void set_defaults(struct local_options *o)
 
 struct local *local_new(const struct local_options *options)
 {
-    struct local *l = calloc(1, sizeof(*l));
+    struct local *l = must_calloc(1, sizeof(*l));
     pthread_condattr_t attr;
-
-    if (!l)
-        abort();
     l->store.ops = &local_ops;
     l->options = *options;
     set_defaults(&l->options);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/must.h"
 #include "store_local/span_codec.h"
 
 /* Decoders of runs may load whole words at the end of a payload. */
@@ -10,9 +11,7 @@
 
 struct memtable *memtable_new(void)
 {
-    struct memtable *m = calloc(1, sizeof(*m));
-    if (!m)
-        abort();
+    struct memtable *m = must_calloc(1, sizeof(*m));
     m->refs = 1;
     budget_init(&m->budget, SIZE_MAX / 2);
     arena_init(&m->arena, &m->budget);

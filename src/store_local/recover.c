@@ -42,8 +42,6 @@ static int make_store(struct local *l, struct error *err)
     struct version_edit edit = {0};
 
     l->version = version_new();
-    if (!l->version)
-        return error_set(err, -ENOMEM, "no memory for a manifest");
     l->next_id = l->next_seq = 1;
     int r = choose_disk_limit(l, &edit.disk_limit, err);
     if (r < 0)

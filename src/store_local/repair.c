@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/must.h"
 #include "segment/chunk_log.h"
 #include "segment/file_name.h"
 #include "segment/wal.h"
@@ -133,7 +134,7 @@ static int read_manifest(struct repair *r, struct error *err)
     struct error why;
 
     int e = scout_manifest(l, &report, &why);
-    if (e == -EPROTONOSUPPORT || e == -ENOMEM)
+    if (e == -EPROTONOSUPPORT || is_own_trouble(e))
         return error_set(err, e, "%s", why.text);
     r->is_current = e == 0 && !report.is_old;
     if (e < 0)
@@ -148,8 +149,6 @@ static int read_manifest(struct repair *r, struct error *err)
         (void)keep_copy(r, MANIFEST_NAME, NULL);
     r->old = e == 0 ? l->version : version_new();
     l->version = version_new();
-    if (!r->old || !l->version)
-        return error_set(err, -ENOMEM, "no memory for a manifest");
     l->version->generation = r->old->generation + 1;
     l->version->flushed_wal = r->old->flushed_wal;
     l->version->tombstone_seq = r->old->tombstone_seq;
@@ -157,9 +156,10 @@ static int read_manifest(struct repair *r, struct error *err)
     l->next_id = r->old->next_id;
     for (size_t i = 0; i < r->old->tombstones.len; i++) {
         struct tombstone t = r->old->tombstones.data[i];
-        t.selector = strdup(t.selector);
-        if (!t.selector || !vec_push(&l->version->budget, &l->version->tombstones, t))
+        if (!vec_reserve(&l->version->budget, &l->version->tombstones, 1))
             return error_set(err, -ENOMEM, "no memory for a manifest");
+        t.selector = must_copy(bytes_of(t.selector));
+        l->version->tombstones.data[l->version->tombstones.len++] = t;
     }
     return 0;
 }
@@ -189,7 +189,7 @@ static bool is_series_bad(struct repair *r, const struct tenant_entry *entry)
 }
 
 /* What the manifest said of a tenant, or what its file says. */
-static int find_tenant(struct repair *r, uint32_t id, struct tenant_entry *ret, struct error *err)
+static void find_tenant(struct repair *r, uint32_t id, struct tenant_entry *ret)
 {
     struct file_name name = file_name("series", id, "series");
     char text[STORE_TENANT_MAX + 1] = "";
@@ -210,8 +210,7 @@ static int find_tenant(struct repair *r, uint32_t id, struct tenant_entry *ret, 
         snprintf(text, sizeof(text), "tenant-%" PRIu32, id);
         tell(r, true, "the name of tenant %" PRIu32 " is lost: it is \"%s\" now", id, text);
     }
-    ret->name = strdup(ret->name ? ret->name : text);
-    return ret->name ? 0 : error_set(err, -ENOMEM, "no memory for a tenant");
+    ret->name = must_copy(bytes_of(ret->name ? ret->name : text));
 }
 
 /* Ids that rows refer to must not be given again. */
@@ -222,8 +221,12 @@ static int pad_series(struct repair *r, struct tenant *t, struct error *err)
     for (size_t i = 0; i < r->l->version->segments.len; i++) {
         struct segment *s = r->l->version->segments.data[i];
         struct segment_file *f;
-        if (s->tenant != t->id || s->kind != SEGMENT_PROFILES ||
-            segment_file_get(r->l, s, &f, NULL) < 0)
+        if (s->tenant != t->id || s->kind != SEGMENT_PROFILES)
+            continue;
+        int e = segment_file_get(r->l, s, &f, err);
+        if (is_own_trouble(e))
+            return e;
+        if (e < 0)
             continue;
         for (uint32_t k = 0; k < f->n_parts; k++)
             max = f->parts[k].max_series > max ? f->parts[k].max_series : max;
@@ -268,14 +271,12 @@ static int repair_tenant(struct repair *r, uint32_t id, struct error *err)
     struct verify check = {.l = r->l, .report = on_finding, .ctx = r};
     struct tenant_entry entry;
 
-    int e = find_tenant(r, id, &entry, err);
-    if (e < 0)
-        return e;
+    find_tenant(r, id, &entry);
     if (!vec_push(&v->budget, &v->tenants, entry)) {
         free(entry.name);
         return error_set(err, -ENOMEM, "no memory for a tenant");
     }
-    e = verify_series(&check, &entry, err);
+    int e = verify_series(&check, &entry, err);
     if (e < 0 && e != -ENOENT)
         return e;
     if (e == -ENOENT)
@@ -325,8 +326,8 @@ static int repair_tenants(struct repair *r, struct error *err)
 
 /* ---- Dictionaries */
 
-/* Whose a dictionary is, from rows that refer to it. False when none does. */
-static bool find_owner(struct repair *r, uint64_t id, struct epoch_entry *ret)
+/* Whose a dictionary is, from rows that refer to it: 1, or 0 when none does. */
+static int find_owner(struct repair *r, uint64_t id, struct epoch_entry *ret, struct error *err)
 {
     const struct version *v = r->l->version;
 
@@ -334,7 +335,12 @@ static bool find_owner(struct repair *r, uint64_t id, struct epoch_entry *ret)
         struct segment *s = v->segments.data[i];
         struct tenant *t = local_tenant(r->l, s->tenant);
         struct segment_file *f;
-        if (!t || s->kind != SEGMENT_PROFILES || segment_file_get(r->l, s, &f, NULL) < 0)
+        if (!t || s->kind != SEGMENT_PROFILES)
+            continue;
+        int e = segment_file_get(r->l, s, &f, err);
+        if (is_own_trouble(e))
+            return e;
+        if (e < 0)
             continue;
         for (uint32_t k = 0; k < f->n_parts; k++) {
             const struct series *series = series_table_get(t->series, f->parts[k].min_series);
@@ -345,11 +351,11 @@ static bool find_owner(struct repair *r, uint64_t id, struct epoch_entry *ret)
                 continue;
             ret->tenant = s->tenant;
             ret->created_ns = f->parts[k].min_ns;
-            ret->service = strndup((const char *)service.data, service.len);
-            return ret->service != NULL;
+            ret->service = must_copy(service);
+            return 1;
         }
     }
-    return false;
+    return 0;
 }
 
 /* Writes a dictionary again as one chunk. */
@@ -403,14 +409,17 @@ static int repair_dict(struct repair *r, uint64_t id, struct error *err)
     struct epoch_entry entry = {.id = id};
     CLEANUP(epoch_freep) struct epoch *e = NULL;
     uint64_t size = 0;
+    int f = 1;
 
     if (old) {
         entry = *old;
-        entry.service = strdup(old->service);
-    } else if (!find_owner(r, id, &entry)) {
-        return 0; /* a stray */
+        entry.service = must_copy(bytes_of(old->service));
+    } else {
+        f = find_owner(r, id, &entry, err);
     }
-    if (!entry.service || !vec_push(&v->budget, &v->epochs, entry)) {
+    if (f <= 0)
+        return f; /* a stray */
+    if (!vec_push(&v->budget, &v->epochs, entry)) {
         free(entry.service);
         return error_set(err, -ENOMEM, "no memory for a dictionary");
     }
@@ -418,7 +427,7 @@ static int repair_dict(struct repair *r, uint64_t id, struct error *err)
     (void)fs_path_size(r->l->fs, name.text, &size, NULL);
     if (!r->is_current) /* what stands behind the end of an unfinished chunk is no damage */
         kept->file_len = size;
-    int f = read_dict(r, &check, kept, &e, err);
+    f = read_dict(r, &check, kept, &e, err);
     if (f == -ENOENT) {
         tell(r, true, "\"%s\" is missing", name.text);
         e = epoch_new(id, entry.tenant, bytes_of(entry.service), entry.created_ns);
@@ -482,10 +491,13 @@ static int take_segment(struct repair *r, uint64_t id, struct error *err)
     if (r->is_current && !old)
         return 0; /* a stray */
     int e = segment_describe(r->l, id, &s, &why);
-    if (e < 0 && e != -ENOMEM)
+    if (e < 0 && !is_own_trouble(e)) {
         e = span_file_describe(r->l, id, &s, &spans);
+        if (is_own_trouble(e))
+            why = spans;
+    }
     if (e < 0) {
-        if (e == -ENOMEM || e == -EPROTONOSUPPORT)
+        if (is_own_trouble(e) || e == -EPROTONOSUPPORT)
             return error_set(err, e, "%s", why.text);
         tell(r, true, "%s: all that is in it is lost%s", why.text, old ? "" : ", if anything");
         if (old)
@@ -538,6 +550,8 @@ static int drop_superseded(struct repair *r, struct error *err)
     size_t n = 0;
 
     int e = verify_rows_once(&check, on_twice, r, err);
+    if (e == 0 && budget_failed(&r->budget))
+        e = budget_error(&r->budget, err);
     for (size_t i = 0; i < v->segments.len; i++) {
         struct segment *s = v->segments.data[i];
         struct file_name name = file_name("seg", s->id, "seg");

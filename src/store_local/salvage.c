@@ -22,20 +22,9 @@ struct saving {
     uint64_t n_lost;
 };
 
-static bool side_is_known(const struct saving *c, struct bytes in, int64_t start_ns,
-                          unsigned n_types)
+bool is_own_trouble(int r)
 {
-    struct budget b;
-    struct side_vecs vecs = {0};
-    struct side_rows side = {0};
-
-    budget_init(&b, (size_t)1 << 28);
-    bool sound = side_decode(in, start_ns, n_types, &b, &vecs, &side) == 0;
-    for (size_t i = 0; sound && i < side.n; i++)
-        sound = side.rows[i].node < c->epoch->mark.nodes &&
-                side.rows[i].attrs < c->epoch->mark.attr_sets;
-    side_vecs_done(&b, &vecs);
-    return sound;
+    return r == -ENOMEM || r == -ENOBUFS || r == -EMFILE || r == -ENFILE;
 }
 
 struct saved_block {
@@ -76,8 +65,12 @@ static int save_row(struct saving *c, const struct strip *s, const struct saved_
         totals[type] = rows->totals[(size_t)type * rows->n + i];
     if (b->sides) {
         struct bytes side = strip_row_side(rows, b->sides, i);
-        if (side.len > 0 && side_is_known(c, side, row.start_ns, s->n_types))
+        r = check_side(side, s->n_types, c->epoch->mark.nodes, c->epoch->mark.attr_sets, err);
+        if (is_own_trouble(r))
+            return r;
+        if (r == 0)
             row.side = side;
+        r = 0;
     }
     if (!c->has_begun)
         r = part_writer_begin(c->writer, c->epoch->id, err);
@@ -92,16 +85,19 @@ static int save_block(struct saving *c, const struct strip *s, const struct stri
 {
     CLEANUP(saved_block_done) struct saved_block o = {0};
 
-    int r = row_block_read(&c->part, s, b, ROWS_ALL, &o.rows, NULL);
+    int r = row_block_read(&c->part, s, b, ROWS_ALL, &o.rows, err);
     if (r == 0)
-        r = strip_payloads(c->l, &c->part, b, &o.rows, &o.payloads, NULL);
+        r = strip_payloads(c->l, &c->part, b, &o.rows, &o.payloads, err);
     if (r < 0) {
         c->n_lost += b->n_rows;
-        return 0;
+        return is_own_trouble(r) ? r : 0;
     }
     /* Rows without their links are better than none. */
     if (o.rows.side_at)
-        (void)strip_sides(c->l, &c->part, b, &o.rows, &o.sides, NULL);
+        r = strip_sides(c->l, &c->part, b, &o.rows, &o.sides, err);
+    if (is_own_trouble(r))
+        return r;
+    r = 0;
     for (uint32_t i = 0; i < o.rows.n && r == 0; i++)
         r = save_row(c, s, &o, i, err);
     return r;
@@ -114,9 +110,11 @@ static int save_part(struct saving *c, struct segment_file *f, uint32_t i, struc
 
     c->epoch = version_epoch(c->l->version, f->parts[i].epoch);
     c->has_begun = false;
-    if (!t || !c->epoch || part_open(c->l, f, i, &c->part, NULL) < 0) {
+    if (t && c->epoch)
+        r = part_open(c->l, f, i, &c->part, err);
+    if (!t || !c->epoch || r < 0) {
         c->n_lost += f->parts[i].n_rows;
-        return 0;
+        return is_own_trouble(r) ? r : 0;
     }
     for (uint32_t k = 0; k < c->part.n_strips && r == 0; k++) {
         const struct strip *s = &c->part.strips[k];
@@ -148,9 +146,10 @@ static int salvage_profiles(struct local *l, struct segment *s, struct segment *
                                    .tombstone_seq = s->tombstone_seq};
 
     *ret_lost = s->n_rows;
-    if (segment_file_get(l, s, &f, NULL) < 0)
-        return 0;
-    int r = part_writer_new(l, &options, &w, err);
+    int r = segment_file_get(l, s, &f, err);
+    if (r < 0)
+        return is_own_trouble(r) ? r : 0;
+    r = part_writer_new(l, &options, &w, err);
     c.writer = w;
     for (uint32_t i = 0; i < f->n_parts && r == 0; i++)
         r = save_part(&c, f, i, err);
@@ -175,11 +174,12 @@ static int salvage_spans(struct local *l, struct segment *s, struct segment **re
     uint64_t n = 0;
 
     *ret_lost = s->n_rows;
-    if (span_file_get(l, s, &f, NULL) < 0)
-        return 0;
+    int r = span_file_get(l, s, &f, err);
+    if (r < 0)
+        return is_own_trouble(r) ? r : 0;
     budget_init(&budget, SPANS_BYTES_MAX);
     span_merge_init(&m, l, &budget, INT64_MIN, INT64_MAX);
-    int r = span_writer_new(l, &options, &w, err);
+    r = span_writer_new(l, &options, &w, err);
     for (uint32_t i = 0; i < f->n_blocks && r == 0; i++) {
         if (!span_merge_add_block(&m, s, f, &f->blocks[i]))
             r = error_set(err, -ENOMEM, "no memory for a list of blocks");

@@ -10,3 +10,7 @@
  */
 int salvage(struct local *l, struct segment *s, struct segment **ret, uint64_t *ret_lost,
             struct error *err);
+
+/* Whether an error is of this process (memory, open files), not of what it reads: nothing is given
+ * up as lost for it. */
+bool is_own_trouble(int r);

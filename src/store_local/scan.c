@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
 #include "base/pool.h"
 #include "segment/varint.h"
 #include "store_local/fold.h"
@@ -464,11 +465,8 @@ static void scan_share(void *arg, size_t i)
 {
     struct scan *s = arg;
     struct scan_share *share = &s->shares[i];
-    struct worker *w = calloc(1, sizeof(*w));
+    struct worker *w = must_calloc(1, sizeof(*w));
     enum plan_what what = s->a->plan->what;
-
-    if (!w)
-        abort();
     w->s = s;
     w->share = share;
     w->epoch = ASK_NONE;
@@ -554,9 +552,7 @@ static int make_shares(struct scan *s, struct error *err)
     for (size_t i = 0; i < a->picks.len; i++)
         n_samples += a->picks.data[i].n_samples;
     size_t n = count_threads(a, n_samples);
-    s->shares = calloc(n + 1, sizeof(*s->shares));
-    if (!s->shares)
-        abort();
+    s->shares = must_calloc(n + 1, sizeof(*s->shares));
     s->n_shares = n;
     for (size_t i = 0; numbers && i < n; i++) {
         s->shares[i].cells = arena_new(&a->arena, struct scan_number, a->cells.len);

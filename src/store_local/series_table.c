@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/must.h"
 #include "segment/varint.h"
 
 /* What one definition may hold, whoever wrote it. */
@@ -22,9 +23,7 @@ struct series_table {
 
 struct series_table *series_table_new(void)
 {
-    struct series_table *t = calloc(1, sizeof(*t));
-    if (!t)
-        abort();
+    struct series_table *t = must_calloc(1, sizeof(*t));
     budget_init(&t->budget, SIZE_MAX / 2);
     t->budget.keep = &t->keep;
     arena_init(&t->arena, &t->budget);

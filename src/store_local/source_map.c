@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/must.h"
 #include "store_local/epoch.h"
 #include "store_local/rollup.h"
 
@@ -59,9 +60,7 @@ struct source_map {
 
 struct source_map *source_map_new(size_t memory_limit)
 {
-    struct source_map *m = calloc(1, sizeof(*m));
-    if (!m)
-        abort();
+    struct source_map *m = must_calloc(1, sizeof(*m));
     budget_init(&m->budget, memory_limit);
     return m;
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 /* Marking costs about half of an addition; looking at a key afterwards about a quarter. */
 #define FEW_ROWS_PER_KEY 4
 
@@ -15,15 +17,10 @@ bool sums_init(struct sums *s, struct budget *budget, size_t n_keys, unsigned n_
     if (!budget_take(budget, size))
         return false;
     s->charged = size;
-    s->cols = calloc(n_cols + 1, sizeof(*s->cols));
-    s->marks = calloc(words + 1, sizeof(*s->marks));
-    if (!s->cols || !s->marks)
-        abort();
-    for (unsigned c = 0; c < n_cols; c++) {
-        s->cols[c] = calloc(n_keys + 1, sizeof(int64_t));
-        if (!s->cols[c])
-            abort();
-    }
+    s->cols = must_calloc(n_cols + 1, sizeof(*s->cols));
+    s->marks = must_calloc(words + 1, sizeof(*s->marks));
+    for (unsigned c = 0; c < n_cols; c++)
+        s->cols[c] = must_calloc(n_keys + 1, sizeof(int64_t));
     return true;
 }
 
@@ -116,10 +113,8 @@ bool sums_take(struct sums *s, struct sums_taken *ret)
     struct sums_taken t = {.n = n, .n_cols = s->n_cols, .charged = size};
 
     if (ok) {
-        t.keys = malloc(n * sizeof(uint32_t) + 1);
-        t.values = malloc(n * s->n_cols * sizeof(int64_t) + 1);
-        if (!t.keys || !t.values)
-            abort();
+        t.keys = must_realloc(NULL, n * sizeof(uint32_t) + 1);
+        t.values = must_realloc(NULL, n * s->n_cols * sizeof(int64_t) + 1);
     }
     for (size_t w = 0; w * 64 < s->n_keys; w++) {
         for (uint64_t left = s->marks[w]; left; left &= left - 1, at++) {

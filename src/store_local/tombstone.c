@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/must.h"
 #include "store_local/commit.h"
 #include "store_local/flush.h"
 #include "store_local/link.h"
@@ -114,12 +115,10 @@ static int flush_all(struct local *l, struct error *err)
 static int erase_locked(struct local *l, uint32_t tenant, const struct selector *selector,
                         struct cover_range range, struct error *err)
 {
-    CLEANUP(freep) char *text = strndup((const char *)selector->text.data, selector->text.len);
+    CLEANUP(freep) char *text = must_copy(selector->text);
     struct tombstone t = {
         .tenant = tenant, .from_ns = range.from_ns, .to_ns = range.to_ns, .selector = text};
 
-    if (!text)
-        return error_set(err, -ENOMEM, "could not erase: no memory");
     /* Most of it while appends go on, the rest while they wait. Then nothing is in memory or in a
      * WAL, where it would come back or be seen as younger than the tombstone. */
     int r = flush_all(l, err);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 /* Where each map begins in the one block that holds them all. */
 static size_t lay_out(struct translate *t, uint32_t *block)
 {
@@ -34,9 +36,7 @@ bool translate_init(struct translate *t, const struct dict *from, struct dict *t
     if (!budget_take(to->budget, size))
         return false;
     t->charged = size;
-    uint32_t *block = calloc(1, size);
-    if (!block)
-        abort();
+    uint32_t *block = must_calloc(1, size);
     lay_out(t, block);
     return true;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bisect.h"
+#include "base/must.h"
 #include "segment/block_cache.h"
 #include "segment/file_name.h"
 #include "segment/manifest_file.h"
@@ -36,10 +37,8 @@ static void dead_unlink(struct local *l, struct dead_list *dead)
 
 struct version *version_new(void)
 {
-    struct version *v = calloc(1, sizeof(*v));
+    struct version *v = must_calloc(1, sizeof(*v));
 
-    if (!v)
-        return NULL;
     v->refs = 1;
     v->next_id = 1;
     budget_init(&v->budget, SIZE_MAX / 2);
@@ -147,26 +146,22 @@ uint64_t local_new_id(struct local *l)
 
 /* ---- Editing */
 
-static bool copy_text(const char *from, char **to)
-{
-    *to = strdup(from);
-    return *to != NULL;
-}
-
 static bool edit_tenants(struct version *v, const struct version *old,
                          const struct version_edit *edit)
 {
     for (size_t i = 0; i < old->tenants.len; i++) {
         struct tenant_entry e = old->tenants.data[i];
-        if (!vec_reserve(&v->budget, &v->tenants, 1) || !copy_text(e.name, &e.name))
+        if (!vec_reserve(&v->budget, &v->tenants, 1))
             return false;
+        e.name = must_copy(bytes_of(e.name));
         v->tenants.data[v->tenants.len++] = e;
     }
     for (size_t i = 0; i < edit->n_tenants; i++) {
         struct tenant_entry e = edit->tenants[i];
         size_t at = BISECT(v->tenants.len, j, v->tenants.data[j].id < e.id);
-        if (!vec_reserve(&v->budget, &v->tenants, 1) || !copy_text(e.name, &e.name))
+        if (!vec_reserve(&v->budget, &v->tenants, 1))
             return false;
+        e.name = must_copy(bytes_of(e.name));
         if (at < v->tenants.len && v->tenants.data[at].id == e.id) {
             free(v->tenants.data[at].name);
             v->tenants.data[at] = e;
@@ -195,15 +190,17 @@ static bool edit_epochs(struct version *v, const struct version *old,
         struct epoch_entry e = old->epochs.data[i];
         if (is_listed(e.id, edit->dead_epochs, edit->n_dead_epochs))
             continue;
-        if (!vec_reserve(&v->budget, &v->epochs, 1) || !copy_text(e.service, &e.service))
+        if (!vec_reserve(&v->budget, &v->epochs, 1))
             return false;
+        e.service = must_copy(bytes_of(e.service));
         v->epochs.data[v->epochs.len++] = e;
     }
     for (size_t i = 0; i < edit->n_epochs; i++) {
         struct epoch_entry e = edit->epochs[i];
         size_t at = BISECT(v->epochs.len, j, v->epochs.data[j].id < e.id);
-        if (!vec_reserve(&v->budget, &v->epochs, 1) || !copy_text(e.service, &e.service))
+        if (!vec_reserve(&v->budget, &v->epochs, 1))
             return false;
+        e.service = must_copy(bytes_of(e.service));
         if (at < v->epochs.len && v->epochs.data[at].id == e.id) {
             free(v->epochs.data[at].service);
             v->epochs.data[at] = e;
@@ -267,15 +264,17 @@ static bool edit_tombstones(struct version *v, const struct version *old,
         struct tombstone t = old->tombstones.data[i];
         if (edit->prunes_tombstones && !is_pending(v, &t))
             continue;
-        if (!vec_reserve(&v->budget, &v->tombstones, 1) || !copy_text(t.selector, &t.selector))
+        if (!vec_reserve(&v->budget, &v->tombstones, 1))
             return false;
+        t.selector = must_copy(bytes_of(t.selector));
         v->tombstones.data[v->tombstones.len++] = t;
     }
     if (edit->tombstone) {
         struct tombstone t = *edit->tombstone;
         t.seq = ++v->tombstone_seq;
-        if (!vec_reserve(&v->budget, &v->tombstones, 1) || !copy_text(t.selector, &t.selector))
+        if (!vec_reserve(&v->budget, &v->tombstones, 1))
             return false;
+        t.selector = must_copy(bytes_of(t.selector));
         v->tombstones.data[v->tombstones.len++] = t;
     }
     return true;
@@ -292,8 +291,6 @@ static int version_edited(struct local *l, const struct version_edit *edit, stru
     const struct version *old = l->version;
     CLEANUP(version_discardp) struct version *v = version_new();
 
-    if (!v)
-        return error_set(err, -ENOMEM, "could not make a new version: no memory");
     v->generation = old->generation + 1;
     pthread_mutex_lock(&l->lock);
     v->next_id = l->next_id;

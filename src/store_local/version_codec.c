@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/must.h"
 #include "segment/varint.h"
 #include "store_local/version.h"
 
@@ -157,7 +158,7 @@ static char *take_text(struct taker *t)
     char *copy = NULL;
 
     if (!t->failure && take_bytes(&t->in, len, &text) && !(len && memchr(text.data, 0, len)))
-        copy = len ? strndup((const char *)text.data, text.len) : strdup("");
+        copy = must_copy(text);
     if (!copy && !t->failure)
         t->failure = t->what;
     return copy;
@@ -245,11 +246,7 @@ static void decode_segment_epochs(struct taker *t, struct segment *s)
 
     if (n == 0)
         return;
-    s->epochs = calloc(n, sizeof(*s->epochs));
-    if (!s->epochs) {
-        t->failure = t->what;
-        return;
-    }
+    s->epochs = must_calloc(n, sizeof(*s->epochs));
     for (; s->n_epochs < n && !t->failure; s->n_epochs++) {
         uint64_t step = take(t, UINT64_MAX - before);
         if (step == 0 && !t->failure)
@@ -264,8 +261,8 @@ static void decode_segments(struct taker *t, struct version *v)
 
     t->what = "segments";
     for (uint64_t n = take_count(t, 13); n > 0 && !t->failure; n--) {
-        struct segment *s = calloc(1, sizeof(*s));
-        if (!s || !vec_push(&v->budget, &v->segments, s)) {
+        struct segment *s = must_calloc(1, sizeof(*s));
+        if (!vec_push(&v->budget, &v->segments, s)) {
             free(s);
             t->failure = t->what;
             return;
@@ -304,8 +301,6 @@ int version_decode(struct bytes content, struct version **ret, struct error *err
                          ", this program works with format %d: run \"vesta store upgrade\"",
                          format, VERSION_FORMAT);
     CLEANUP(version_discardp) struct version *v = version_new();
-    if (!v)
-        return error_set(err, -ENOMEM, "could not read the manifest: no memory");
     v->generation = take(&t, UINT64_MAX);
     v->next_id = take(&t, INT64_MAX);
     v->flushed_wal = take(&t, UINT64_MAX);
@@ -317,6 +312,8 @@ int version_decode(struct bytes content, struct version **ret, struct error *err
     decode_segments(&t, v);
     if (!t.failure && t.in.len > 0)
         t.failure = "end";
+    if (budget_failed(&v->budget))
+        return error_set(err, -ENOMEM, "could not read the manifest: no memory");
     if (t.failure)
         return error_set(err, -EBADMSG, "the manifest is damaged in its %s", t.failure);
     *ret = TAKE_PTR(v);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/must.h"
+
 /* Whether something ends the walk; the rest is remembered. */
 static int settle(struct walk *w, int r, const struct error *err)
 {
@@ -69,9 +71,8 @@ int walk_parts(struct walk *w, struct error *err)
 
     if (!snap->version || snap->series.len == 0)
         return 0;
-    CLEANUP(freep) void *ranges = calloc(snapshot_ranges_max(snap), sizeof(struct cover_range));
-    if (!ranges)
-        abort();
+    CLEANUP(freep)
+    void *ranges = must_calloc(snapshot_ranges_max(snap), sizeof(struct cover_range));
     w->ranges = ranges;
     for (size_t i = snap->version->segments.len; i > 0 && r == 0; i--) {
         w->segment = snap->version->segments.data[i - 1];

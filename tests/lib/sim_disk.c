@@ -5,18 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *must(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
+#include "base/must.h"
 
 static void image_resize(struct disk_image *m, size_t len)
 {
     if (len > m->cap) {
         size_t cap = m->cap * 2 > len ? m->cap * 2 : len;
-        m->data = must(realloc(m->data, cap));
+        m->data = must_realloc(m->data, cap);
         m->cap = cap;
     }
     if (len > m->len)
@@ -41,7 +36,7 @@ static void image_copy(struct disk_image *to, const struct disk_image *from)
 
 static struct disk_node *node_new(struct disk *d, bool is_dir)
 {
-    struct disk_node *n = must(calloc(1, sizeof(*n)));
+    struct disk_node *n = must_calloc(1, sizeof(*n));
 
     n->disk = d;
     n->is_dir = is_dir;
@@ -171,7 +166,7 @@ static void entries_rehash(struct disk_node *dir, size_t n_slots, bool drop_unus
     struct disk_entry **old = dir->slots;
     size_t n_old = dir->n_slots;
 
-    dir->slots = must(calloc(n_slots, sizeof(struct disk_entry *)));
+    dir->slots = must_calloc(n_slots, sizeof(struct disk_entry *));
     dir->n_slots = n_slots;
     dir->n_entries = 0;
     for (size_t i = 0; i < n_old; i++) {
@@ -194,7 +189,7 @@ static struct disk_entry *entry_of(struct disk_node *dir, const char *leaf)
         return e;
     if (dir->n_entries * 2 >= dir->n_slots)
         entries_rehash(dir, dir->n_slots ? dir->n_slots * 2 : 16, false);
-    e = must(calloc(1, sizeof(*e) + len + 1));
+    e = must_calloc(1, sizeof(*e) + len + 1);
     e->hash = hash_name(leaf, len);
     memcpy(e->name, leaf, len);
     entry_place(dir, e);

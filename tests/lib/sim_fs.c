@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
 #include "base/random.h"
 #include "lib/sim_disk.h"
 
@@ -234,9 +235,7 @@ static int sim_open(struct fs *fs, const char *path, unsigned flags, struct fs_f
     int r = s.is_refused ? 0 : find_or_create(s.sim, path, flags, &node);
 
     if (r == 0 && node) {
-        f = malloc(sizeof(*f) + strlen(path) + 1);
-        if (!f)
-            abort();
+        f = must_calloc(1, sizeof(*f) + strlen(path) + 1);
         f->file.fs = fs;
         f->node = disk_node_hold(node);
         f->life = s.sim->life;
@@ -610,10 +609,8 @@ static const struct fs_ops sim_ops = {
 
 struct sim_fs *sim_fs_new(uint64_t seed)
 {
-    struct sim_fs *sim = calloc(1, sizeof(*sim));
+    struct sim_fs *sim = must_calloc(1, sizeof(*sim));
 
-    if (!sim)
-        abort();
     sim->fs.ops = &sim_ops;
     sim->space = SPACE_DEFAULT;
     pthread_mutex_init(&sim->lock, NULL);

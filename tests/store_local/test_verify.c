@@ -1,6 +1,7 @@
 #include "segment/file_name.h"
 #include "segment/manifest_file.h"
 #include "store/selector.h"
+#include "store_local/disk_bytes.h"
 #include "store_local/kept_store.h"
 #include "store_local/part.h"
 #include "store_local/version.h"
@@ -29,42 +30,6 @@ static void a_store_with_everything_is_sound(struct test *t)
 
 /* ---- Every byte */
 
-struct named {
-    char path[64];
-    uint64_t size;
-};
-
-struct names {
-    struct fs *fs;
-    const char *dir;
-    struct named files[64];
-    size_t n;
-};
-
-static int note_name(void *arg, const char *name, bool is_dir)
-{
-    struct names *all = arg;
-    struct named *file = &all->files[all->n];
-
-    if (is_dir || strcmp(name, "LOCK") == 0)
-        return 0;
-    snprintf(file->path, sizeof(file->path), "%s%s%.40s", all->dir, *all->dir ? "/" : "", name);
-    if (fs_path_size(all->fs, file->path, &file->size, NULL) == 0)
-        all->n++;
-    return 0;
-}
-
-static void list_files(struct sim_fs *sim, struct names *all)
-{
-    static const char *const dirs[] = {"", "wal", "seg", "dict", "series"};
-
-    *all = (struct names){.fs = sim_fs_fs(sim)};
-    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-        all->dir = dirs[i];
-        (void)fs_list(all->fs, *dirs[i] ? dirs[i] : ".", note_name, all, NULL);
-    }
-}
-
 static void ask_everything(struct fixture *f)
 {
     CLEANUP(selector_freep) struct selector *selector = NULL;
@@ -79,15 +44,6 @@ static void ask_everything(struct fixture *f)
     for (plan.what = PLAN_STACKS; plan.what <= PLAN_FUNCTIONS; plan.what++) {
         CLEANUP(store_answer_freep) struct store_answer *answer = store_answer_new(1 << 26);
         (void)store_aggregate(f->store, &plan, answer, &f->err);
-    }
-}
-
-/* Flips what `mask` says of a byte. */
-static void flip(struct sim_fs *sim, const char *path, uint64_t byte, unsigned mask)
-{
-    for (unsigned bit = 0; bit < 8; bit++) {
-        if (mask >> bit & 1)
-            (void)sim_fs_flip(sim, path, byte * 8 + bit);
     }
 }
 
