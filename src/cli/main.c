@@ -286,7 +286,10 @@ static int help_command(const struct command *c)
     if (c->run == cmd_query)
         help_query();
     if (c->run == cmd_store) {
-        puts("\nverbs:");
+        puts("\n  vesta store import --data DIR --label service.name=checkout cpu.pb.gz\n"
+             "  vesta store import --data DIR --max-age 2y old/*.pb.gz\n"
+             "  vesta store export --data DIR -o files 'cpu{service.name=\"checkout\"}'\n"
+             "  vesta store erase --data DIR '{service.name=\"test\"}' --from 0\n\nverbs:");
         store_verbs_help(stdout);
     }
     puts("\noptions:");

@@ -231,6 +231,12 @@ static int parse_ids(const struct options *o, struct store_find *find, struct er
 
 #define PROFILES_LISTED 100
 
+static void tell_limit(const struct writer *w, size_t limit)
+{
+    if (w->n == limit && w->o->limit == 0 && !w->o->quiet)
+        fprintf(stderr, "these are the first %zu found; --limit N shows more\n", limit);
+}
+
 int query_verb_profiles(const struct query *q, const struct options *o, const char *argument,
                         struct buf *out, struct error *err)
 {
@@ -246,6 +252,7 @@ int query_verb_profiles(const struct query *q, const struct options *o, const ch
         return r;
     begin(&w);
     r = store_profiles(q->store, &find, on_found, &w, err);
+    tell_limit(&w, find.limit);
     return end(&w, q, r, err);
 }
 
@@ -313,5 +320,6 @@ int query_verb_spans(const struct query *q, const struct options *o, const char 
     memcpy(find.span_id, ids.span_id, 8);
     begin(&w);
     r = store_spans(q->store, &find, on_span, &w, err);
+    tell_limit(&w, find.limit);
     return end(&w, q, r, err);
 }

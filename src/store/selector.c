@@ -133,7 +133,13 @@ static int compile(struct parser *p, struct matcher *m)
     memcpy(whole, "^(?:", 4);
     vec_copy_(whole + 4, m->value.data, m->value.len);
     memcpy(whole + 4 + m->value.len, ")\\z", 3);
-    int r = regex_new((struct bytes){whole, m->value.len + 7}, &m->regex, p->err);
+    /* Alone first, so that a mistake is shown as it was written. */
+    int r = regex_new(m->value, &m->regex, p->err);
+    if (r == 0) {
+        regex_free(m->regex);
+        m->regex = NULL;
+        r = regex_new((struct bytes){whole, m->value.len + 7}, &m->regex, p->err);
+    }
     return r < 0 ? error_prefix(p->err, r, "selector \"%.*s\"",
                                 (int)(p->text.len < 200 ? p->text.len : 200),
                                 (const char *)p->text.data)

@@ -77,8 +77,10 @@ static void says_what_is_wrong_and_where(struct test *t)
         {"cpu}", "selector \"cpu}\" at character 4: expected { or the end"},
         {":x", "selector \":x\" at character 3: expected type:unit before the brace"},
         {"cpu:{}", "selector \"cpu:{}\" at character 5: expected type:unit before the brace"},
-        {"{a=~\"(\"}", "selector \"{a=~\"(\"}\": bad regular expression \"^(?:()\\z\" at character "
-                       "9: missing closing parenthesis"},
+        {"{a=~\"(\"}", "selector \"{a=~\"(\"}\": bad regular expression \"(\" at character 2: "
+                       "missing closing parenthesis"},
+        {"{a=~\"x)|(?:.*\"}", "selector \"{a=~\"x)|(?:.*\"}\": bad regular expression \"x)|(?:.*\" "
+                              "at character 2: unmatched closing parenthesis"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct selector *s = NULL;
