@@ -179,10 +179,10 @@ static struct profile *new_profile(struct rebuild *r, const struct rebuild_row *
         memcpy(p->profile_id, row->id, sizeof(p->profile_id));
     /* Labels are what is left of the resource: with them an exported profile can come back. */
     for (uint32_t i = 0; i < s->n_labels; i++)
-        p->resource_attrs = dict_attrs_with(
-            p->dict, p->resource_attrs,
-            dict_string_attribute(p->dict, dict_string(p->dict, s->labels[i].name),
-                                  dict_string(p->dict, s->labels[i].value)));
+        p->resource_attrs =
+            dict_attrs_with(p->dict, p->resource_attrs,
+                            dict_string_attribute(p->dict, dict_string(p->dict, s->labels[i].name),
+                                                  dict_string(p->dict, s->labels[i].value)));
     return p;
 }
 
