@@ -115,7 +115,7 @@ void measure_append(struct store *s, struct store_source *source, const struct s
     int rc;
 
     for (int tries = 0;; tries++) {
-        rc = store_append(s, source, BYTES(STORE_DEFAULT_TENANT), in, n, outcomes, &err);
+        rc = store_append(source, BYTES(STORE_DEFAULT_TENANT), in, n, outcomes, &err);
         if (rc != -EAGAIN || tries == RETRIES_IN_ROW)
             break;
         atomic_fetch_add(&measure_retries, 1);

@@ -284,8 +284,9 @@ static int run_erase(const struct command *self, struct options *o)
         r = selection_parse(o, store, o->args[0], &s, &err);
     if (r == 0 && !s.has_range)
         r = error_set(&err, -EINVAL, "store erase needs a range: --from 0 is since ever");
+    struct store_scope scope = {s.query.tenant, s.selector, s.query.from_ns, s.query.to_ns};
     if (r == 0)
-        r = store_erase(store, s.query.tenant, s.selector, s.query.from_ns, s.query.to_ns, &err);
+        r = store_erase(store, &scope, &err);
     if (r < 0)
         return command_fail(r, &err);
     if (!o->quiet)

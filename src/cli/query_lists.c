@@ -148,9 +148,9 @@ int query_verb_series(const struct query *q, const struct options *o, const char
 {
     struct writer w = {.o = o, .out = out, .limit = o->limit > 0 ? (size_t)o->limit : 0};
     (void)argument;
+    struct store_scope scope = {q->tenant, q->selector, q->from_ns, q->to_ns};
     begin(&w);
-    int r =
-        store_series(q->store, q->tenant, q->selector, q->from_ns, q->to_ns, on_series, &w, err);
+    int r = store_series(q->store, &scope, on_series, &w, err);
     return end(&w, q, r, err);
 }
 

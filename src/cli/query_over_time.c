@@ -198,35 +198,38 @@ static int need_type(const struct query *q, struct error *err)
     return 0;
 }
 
-int query_verb_timeline(const struct query *q, const struct options *o, const char *argument,
-                        struct buf *out, struct error *err)
+static int over_time(const struct query *q, const struct options *o, const char *function,
+                     struct buf *out, struct error *err)
 {
     CLEANUP(timeline_done) struct timeline t = {0};
     struct grouping g;
-    (void)argument;
     int r = parse_grouping(o, &g, err);
     if (r == 0)
         r = need_type(q, err);
     if (r == 0)
-        r = query_timeline(q, g.step_ns, g.labels, g.n, &t, err);
+        r = query_timeline(q,
+                           &(struct timeline_options){.step_ns = g.step_ns,
+                                                      .group_by = g.labels,
+                                                      .n_group_by = g.n,
+                                                      .function = function},
+                           &t, err);
     if (r < 0)
         return r;
-    return t.points.len == 0 ? query_nothing(q, err) : write_timeline(q, o, &t, false, out);
+    return t.points.len == 0 ? query_nothing(q, err)
+                             : write_timeline(q, o, &t, function != NULL, out);
+}
+
+int query_verb_timeline(const struct query *q, const struct options *o, const char *argument,
+                        struct buf *out, struct error *err)
+{
+    (void)argument;
+    return over_time(q, o, NULL, out, err);
 }
 
 int query_verb_function(const struct query *q, const struct options *o, const char *argument,
                         struct buf *out, struct error *err)
 {
-    CLEANUP(timeline_done) struct timeline t = {0};
-    struct grouping g;
-    int r = parse_grouping(o, &g, err);
-    if (r == 0)
-        r = need_type(q, err);
-    if (r == 0)
-        r = query_function(q, argument, g.step_ns, g.labels, g.n, &t, err);
-    if (r < 0)
-        return r;
-    return t.points.len == 0 ? query_nothing(q, err) : write_timeline(q, o, &t, true, out);
+    return over_time(q, o, argument, out, err);
 }
 
 #define HEAT_ROWS 50

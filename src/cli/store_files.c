@@ -145,7 +145,7 @@ static int append_one(struct import *im, struct profile *p, const char *path, st
         .has_id = memcmp(p->profile_id, none, 16) != 0,
     };
     memcpy(in.id, p->profile_id, 16);
-    r = store_append(im->store, im->source, im->tenant, &in, 1, &outcome, err);
+    r = store_append(im->source, im->tenant, &in, 1, &outcome, err);
     if (r == 0 && outcome.verdict != STORE_REJECTED)
         r = keep_longer(im, err);
     if (r < 0)

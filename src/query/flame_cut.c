@@ -41,8 +41,13 @@ static int heavier_first(const void *a, const void *b)
 }
 
 /* The smallest weight that still fits, and how many of exactly that weight do. */
+struct threshold {
+    uint64_t weight;
+    size_t ties;
+};
+
 static bool find_threshold(struct budget *b, const struct tree *t, const uint64_t *weight,
-                           const bool *is_below, size_t max, uint64_t *ret, size_t *ret_ties)
+                           const bool *is_below, size_t max, struct threshold *ret)
 {
     VEC(uint64_t) sorted = {0};
     bool ok = true;
@@ -51,10 +56,10 @@ static bool find_threshold(struct budget *b, const struct tree *t, const uint64_
             ok = vec_push(b, &sorted, weight[i]);
     if (ok) {
         qsort(sorted.data, sorted.len, sizeof(*sorted.data), heavier_first);
-        *ret = sorted.data[max - 1];
-        *ret_ties = 1;
-        while (*ret_ties < max && sorted.data[max - 1 - *ret_ties] == *ret)
-            (*ret_ties)++;
+        ret->weight = sorted.data[max - 1];
+        ret->ties = 1;
+        while (ret->ties < max && sorted.data[max - 1 - ret->ties] == ret->weight)
+            ret->ties++;
     }
     vec_done(b, &sorted);
     return ok;
@@ -62,16 +67,16 @@ static bool find_threshold(struct budget *b, const struct tree *t, const uint64_
 
 /* Parents come first and are never lighter, so keeping by weight keeps trees whole; among equals
  * the first ones found have their parents kept. */
-static void cut(const struct tree *t, const uint64_t *weight, uint64_t threshold, size_t ties,
+static void cut(const struct tree *t, const uint64_t *weight, struct threshold threshold,
                 uint32_t root, bool *keep)
 {
     for (size_t i = root; i < tree_len(t); i++) {
         bool wanted = keep[i] && (i == root || keep[t->parent.data[i]]);
-        if (wanted && weight[i] == threshold) {
-            wanted = ties > 0;
-            ties -= wanted;
+        if (wanted && weight[i] == threshold.weight) {
+            wanted = threshold.ties > 0;
+            threshold.ties -= wanted;
         }
-        keep[i] = wanted && weight[i] >= threshold;
+        keep[i] = wanted && weight[i] >= threshold.weight;
     }
 }
 
@@ -167,15 +172,14 @@ static bool choose(struct flame_cut *f, const struct flame_cut_options *o, uint3
 {
     struct tree *t = &f->tree;
     struct budget *budget = t->frames.dict->budget;
-    uint64_t threshold;
-    size_t ties;
+    struct threshold threshold;
 
     weigh(t, root, weight);
     size_t n = mark_below(t, root, keep);
     if (o->max_nodes > 0 && n > o->max_nodes) {
-        if (!find_threshold(budget, t, weight, keep, o->max_nodes, &threshold, &ties))
+        if (!find_threshold(budget, t, weight, keep, o->max_nodes, &threshold))
             return false;
-        cut(t, weight, threshold, ties, root, keep);
+        cut(t, weight, threshold, root, keep);
     }
     struct builder b = {.budget = budget, .out = f, .weight = weight, .keep = keep};
     if (!add_all(&b, root))

@@ -89,8 +89,12 @@ static int list(const struct query *q, struct lister *l, struct name_list *ret, 
     arena_init(&ret->text, &ret->budget);
     l->list = ret;
     l->selector = q->selector;
-    struct bytes tenant = q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT);
-    int r = store_series(q->store, tenant, q->selector, q->from_ns, q->to_ns, on_series, l, err);
+    struct store_scope scope = {.tenant =
+                                    q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT),
+                                .selector = q->selector,
+                                .from_ns = q->from_ns,
+                                .to_ns = q->to_ns};
+    int r = store_series(q->store, &scope, on_series, l, err);
     if (budget_failed(&ret->budget))
         return budget_error(&ret->budget, err);
     sort_unique(ret);

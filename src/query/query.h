@@ -109,16 +109,17 @@ struct timeline {
     VEC(struct timeline_point) points;  /* only where there is something */
 };
 
-/* Value per step, grouped by labels. step_ns 0 chooses one that makes about 120 points. */
-int query_timeline(const struct query *q, int64_t step_ns, const struct bytes *group_by,
-                   size_t n_group_by, struct timeline *ret, struct error *err);
+struct timeline_options {
+    int64_t step_ns;              /* 0 chooses one that makes about 120 points */
+    const struct bytes *group_by; /* label names */
+    size_t n_group_by;
+    /* Only this function, flat and cumulative (`value`), of any name that was ever seen: nothing is
+     * declared before. NULL: everything. */
+    const char *function;
+};
 
-/*
- * The same for one function, flat and cumulative (`value`), of any name that was ever seen: nothing
- * is declared before.
- */
-int query_function(const struct query *q, const char *function, int64_t step_ns,
-                   const struct bytes *group_by, size_t n_group_by, struct timeline *ret,
+/* Value per step, grouped by labels. */
+int query_timeline(const struct query *q, const struct timeline_options *o, struct timeline *ret,
                    struct error *err);
 void timeline_done(struct timeline *t);
 

@@ -28,7 +28,7 @@ static const struct {
     {"m", 60 * SECOND_NS},
     {"h", 3600 * SECOND_NS},
     {"d", 86400 * SECOND_NS},
-    {"w", 7 * 86400 * SECOND_NS},
+    {"w", 7 * (86400 * SECOND_NS)},
     {"y", 365 * 86400 * SECOND_NS},
 };
 

@@ -61,23 +61,14 @@ static int ask(const struct query *q, struct store_plan *plan, struct timeline *
     return r;
 }
 
-int query_timeline(const struct query *q, int64_t step_ns, const struct bytes *group_by,
-                   size_t n_group_by, struct timeline *ret, struct error *err)
-{
-    struct store_plan plan = {
-        .what = PLAN_TOTALS, .step_ns = step_ns, .group_by = group_by, .n_group_by = n_group_by};
-    return ask(q, &plan, ret, err);
-}
-
-int query_function(const struct query *q, const char *function, int64_t step_ns,
-                   const struct bytes *group_by, size_t n_group_by, struct timeline *ret,
+int query_timeline(const struct query *q, const struct timeline_options *o, struct timeline *ret,
                    struct error *err)
 {
-    struct store_plan plan = {.what = PLAN_FUNCTION,
-                              .function = bytes_of(function),
-                              .step_ns = step_ns,
-                              .group_by = group_by,
-                              .n_group_by = n_group_by};
+    struct store_plan plan = {.what = o->function ? PLAN_FUNCTION : PLAN_TOTALS,
+                              .function = bytes_of(o->function ? o->function : ""),
+                              .step_ns = o->step_ns,
+                              .group_by = o->group_by,
+                              .n_group_by = o->n_group_by};
     return ask(q, &plan, ret, err);
 }
 

@@ -127,18 +127,20 @@ static int take_operator(struct parser *p, enum match_op *ret)
 /* Compiles ^(?:...)$ so that a regular expression speaks of the whole value. */
 static int compile(struct parser *p, struct matcher *m)
 {
-    uint8_t *whole = arena_new(&p->out->arena, uint8_t, m->value.len + 8);
+    const struct bytes before = BYTES("^(?:"), behind = BYTES(")\\z");
+    size_t len = before.len + m->value.len + behind.len;
+    uint8_t *whole = arena_new(&p->out->arena, uint8_t, len);
     if (!whole)
         return budget_error(&p->out->budget, p->err);
-    memcpy(whole, "^(?:", 4);
-    vec_copy_(whole + 4, m->value.data, m->value.len);
-    memcpy(whole + 4 + m->value.len, ")\\z", 3);
+    memcpy(whole, before.data, before.len);
+    vec_copy_(whole + before.len, m->value.data, m->value.len);
+    memcpy(whole + before.len + m->value.len, behind.data, behind.len);
     /* Alone first, so that a mistake is shown as it was written. */
     int r = regex_new(m->value, &m->regex, p->err);
     if (r == 0) {
         regex_free(m->regex);
         m->regex = NULL;
-        r = regex_new((struct bytes){whole, m->value.len + 7}, &m->regex, p->err);
+        r = regex_new((struct bytes){whole, len}, &m->regex, p->err);
     }
     return r < 0 ? error_prefix(p->err, r, "selector \"%.*s\"",
                                 (int)(p->text.len < 200 ? p->text.len : 200),

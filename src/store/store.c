@@ -61,11 +61,10 @@ void store_source_free(struct store_source *source)
     free(source);
 }
 
-int store_append(struct store *s, struct store_source *source, struct bytes tenant,
-                 const struct store_incoming *in, size_t n, struct store_outcome *ret,
-                 struct error *err)
+int store_append(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
+                 size_t n, struct store_outcome *ret, struct error *err)
 {
-    return s->ops->append(s, source, tenant, in, n, ret, err);
+    return source->store->ops->append(source, tenant, in, n, ret, err);
 }
 
 int store_append_spans(struct store *s, struct bytes tenant, const struct store_span *spans,
@@ -104,10 +103,10 @@ void store_answer_free(struct store_answer *answer)
     free(answer);
 }
 
-int store_series(struct store *s, struct bytes tenant, const struct selector *selector,
-                 int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx, struct error *err)
+int store_series(struct store *s, const struct store_scope *scope, store_series_fn sink, void *ctx,
+                 struct error *err)
 {
-    return s->ops->series(s, tenant, selector, from_ns, to_ns, sink, ctx, err);
+    return s->ops->series(s, scope, sink, ctx, err);
 }
 
 int store_estimate(struct store *s, const struct store_plan *plan, struct store_estimate *ret,
@@ -150,10 +149,9 @@ int store_spans(struct store *s, const struct store_span_find *find, store_span_
 
 /* ---- Keeping */
 
-int store_erase(struct store *s, struct bytes tenant, const struct selector *selector,
-                int64_t from_ns, int64_t to_ns, struct error *err)
+int store_erase(struct store *s, const struct store_scope *scope, struct error *err)
 {
-    return s->ops->erase(s, tenant, selector, from_ns, to_ns, err);
+    return s->ops->erase(s, scope, err);
 }
 
 int store_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,

@@ -95,6 +95,13 @@ struct store_span {
 
 /* ---- Asking */
 
+/* The profiles of a tenant that match in a range. */
+struct store_scope {
+    struct bytes tenant;
+    const struct selector *selector; /* NULL: any */
+    int64_t from_ns, to_ns;
+};
+
 enum plan_what {
     PLAN_STACKS,    /* one profile per group and step */
     PLAN_TOTALS,    /* one number per group and step, no stacks read */
@@ -241,13 +248,11 @@ struct store_ops {
     void (*close)(struct store *s);
     int (*source_attach)(struct store_source *source, struct error *err);
     void (*source_detach)(struct store_source *source);
-    int (*append)(struct store *s, struct store_source *source, struct bytes tenant,
-                  const struct store_incoming *in, size_t n, struct store_outcome *ret,
-                  struct error *err);
+    int (*append)(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
+                  size_t n, struct store_outcome *ret, struct error *err);
     int (*append_spans)(struct store *s, struct bytes tenant, const struct store_span *spans,
                         size_t n, struct error *err);
-    int (*series)(struct store *s, struct bytes tenant, const struct selector *selector,
-                  int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx,
+    int (*series)(struct store *s, const struct store_scope *scope, store_series_fn sink, void *ctx,
                   struct error *err);
     int (*estimate)(struct store *s, const struct store_plan *plan, struct store_estimate *ret,
                     struct error *err);
@@ -257,8 +262,7 @@ struct store_ops {
                     struct error *err);
     int (*spans)(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
                  struct error *err);
-    int (*erase)(struct store *s, struct bytes tenant, const struct selector *selector,
-                 int64_t from_ns, int64_t to_ns, struct error *err);
+    int (*erase)(struct store *s, const struct store_scope *scope, struct error *err);
     int (*set_policy)(struct store *s, struct bytes tenant, const struct store_policy *policy,
                       struct error *err);
     void (*get_policy)(struct store *s, struct bytes tenant, struct store_policy *ret);
@@ -277,15 +281,13 @@ DEFINE_CLEANUP(struct store *, store_close)
  * negative result nothing was stored: -ENOSPC (refused before the disk is full; later tries may
  * succeed), -EAGAIN (the memory budget is full; try again), -EROFS (writing has stopped), -EIO.
  */
-int store_append(struct store *s, struct store_source *source, struct bytes tenant,
-                 const struct store_incoming *in, size_t n, struct store_outcome *ret,
-                 struct error *err);
+int store_append(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
+                 size_t n, struct store_outcome *ret, struct error *err);
 int store_append_spans(struct store *s, struct bytes tenant, const struct store_span *spans,
                        size_t n, struct error *err);
 
 /* The series that match and have data in the range, in no order. */
-int store_series(struct store *s, struct bytes tenant, const struct selector *selector,
-                 int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx,
+int store_series(struct store *s, const struct store_scope *scope, store_series_fn sink, void *ctx,
                  struct error *err);
 int store_estimate(struct store *s, const struct store_plan *plan, struct store_estimate *ret,
                    struct error *err);
@@ -299,11 +301,10 @@ int store_profiles(struct store *s, const struct store_find *find, store_found_f
 int store_spans(struct store *s, const struct store_span_find *find, store_span_fn sink, void *ctx,
                 struct error *err);
 
-/* Hides the profiles that match now, at once and for good; space comes back with upkeep. Spans are
- * of no series and stay until their age limit (store_policy.max_span_age_ns), also where a selector
- * names only their service. */
-int store_erase(struct store *s, struct bytes tenant, const struct selector *selector,
-                int64_t from_ns, int64_t to_ns, struct error *err);
+/* Hides the profiles that match now (a selector must be given), at once and for good; space comes
+ * back with upkeep. Spans are of no series and stay until their age limit
+ * (store_policy.max_span_age_ns), also where a selector names only their service. */
+int store_erase(struct store *s, const struct store_scope *scope, struct error *err);
 
 /* Replaces a tenant's policy as a whole. -ENOENT before its first profile. */
 int store_set_policy(struct store *s, struct bytes tenant, const struct store_policy *policy,

@@ -489,11 +489,10 @@ static int append_locked(struct append *x, struct bytes tenant, struct error *er
     return r;
 }
 
-int local_append(struct store *s, struct store_source *source, struct bytes tenant,
-                 const struct store_incoming *in, size_t n, struct store_outcome *ret,
-                 struct error *err)
+int local_append(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
+                 size_t n, struct store_outcome *ret, struct error *err)
 {
-    struct local *l = local_of(s);
+    struct local *l = local_of(source->store);
     struct append x = {.l = l, .source = source, .map = source->backend, .n = n};
 
     if (n == 0)

@@ -13,9 +13,8 @@
 #define APPEND_BYTES_MAX       ((size_t)48 << 20) /* of the samples of one profile, encoded */
 
 /* store_append() */
-int local_append(struct store *s, struct store_source *source, struct bytes tenant,
-                 const struct store_incoming *in, size_t n, struct store_outcome *ret,
-                 struct error *err);
+int local_append(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
+                 size_t n, struct store_outcome *ret, struct error *err);
 int local_source_attach(struct store_source *source, struct error *err);
 void local_source_detach(struct store_source *source);
 

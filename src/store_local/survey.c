@@ -193,9 +193,8 @@ static int name_series(const struct survey *v, const struct snapshot *snap, stor
     return r;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the seam says what it takes */
-int local_series(struct store *s, struct bytes tenant, const struct selector *selector,
-                 int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx, struct error *err)
+int local_series(struct store *s, const struct store_scope *scope, store_series_fn sink, void *ctx,
+                 struct error *err)
 {
     struct budget budget;
     struct snapshot snap = {0};
@@ -203,10 +202,10 @@ int local_series(struct store *s, struct bytes tenant, const struct selector *se
     struct error trouble = {{0}};
 
     budget_init(&budget, SURVEY_MEMORY);
-    int r = snapshot_take(local_of(s), tenant, selector, &budget, &snap, err);
+    int r = snapshot_take(local_of(s), scope->tenant, scope->selector, &budget, &snap, err);
     if (r < 0)
         return r;
-    r = survey_all(&v, &snap, (struct cover_range){from_ns, to_ns}, &trouble, err);
+    r = survey_all(&v, &snap, (struct cover_range){scope->from_ns, scope->to_ns}, &trouble, err);
     if (r == 0)
         r = name_series(&v, &snap, sink, ctx);
     vec_done(&budget, &v.has);

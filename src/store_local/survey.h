@@ -9,8 +9,7 @@
  */
 
 /* The series with rows in the range: from indexes, and the starts of few rows. */
-int local_series(struct store *s, struct bytes tenant, const struct selector *selector,
-                 int64_t from_ns, int64_t to_ns, store_series_fn sink, void *ctx,
+int local_series(struct store *s, const struct store_scope *scope, store_series_fn sink, void *ctx,
                  struct error *err);
 
 /* At most what would be read: whole blocks, and no sums over groups. */

@@ -136,8 +136,7 @@ static int erase_locked(struct local *l, uint32_t tenant, const struct selector 
     return r < 0 ? error_prefix(err, r, "could not erase") : 0;
 }
 
-int local_erase(struct store *s, struct bytes tenant, const struct selector *selector,
-                int64_t from_ns, int64_t to_ns, struct error *err)
+int local_erase(struct store *s, const struct store_scope *scope, struct error *err)
 {
     struct local *l = local_of(s);
     int r = 0;
@@ -146,11 +145,12 @@ int local_erase(struct store *s, struct bytes tenant, const struct selector *sel
         return error_set(err, -EROFS, "could not erase: the store is open for reading only");
     pthread_mutex_lock(&l->upkeep_lock);
     pthread_mutex_lock(&l->lock);
-    struct tenant *t = local_find_tenant(l, tenant);
+    struct tenant *t = local_find_tenant(l, scope->tenant);
     uint32_t id = t ? t->id : 0;
     pthread_mutex_unlock(&l->lock);
-    if (id != 0 && from_ns < to_ns)
-        r = erase_locked(l, id, selector, (struct cover_range){from_ns, to_ns}, err);
+    if (id != 0 && scope->from_ns < scope->to_ns)
+        r = erase_locked(l, id, scope->selector, (struct cover_range){scope->from_ns, scope->to_ns},
+                         err);
     pthread_mutex_unlock(&l->upkeep_lock);
     return r;
 }

@@ -34,5 +34,4 @@ bool hidden_has(struct hidden *h, const struct series *series, uint64_t tombston
                 int64_t start_ns);
 
 /* store_erase(). Takes upkeep_lock. */
-int local_erase(struct store *s, struct bytes tenant, const struct selector *selector,
-                int64_t from_ns, int64_t to_ns, struct error *err);
+int local_erase(struct store *s, const struct store_scope *scope, struct error *err);

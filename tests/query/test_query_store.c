@@ -51,7 +51,7 @@ static void append(struct world *w, const char *pod, int second, const char *lea
     struct label labels[] = {{BYTES("pod"), bytes_of(pod)},
                              {BYTES("service.name"), BYTES("checkout")}};
     struct store_incoming in = {.profile = p, .labels = labels, .n_labels = 2};
-    must(store_append(w->store, w->source, BYTES("default"), &in, 1, &outcome, &err), &err);
+    must(store_append(w->source, BYTES("default"), &in, 1, &outcome, &err), &err);
     if (outcome.verdict != STORE_STORED)
         must(-EINVAL, &outcome.why);
 }
@@ -150,7 +150,9 @@ static void values_over_time_add_up(struct test *t)
     struct timeline line;
     struct error err = {""};
     struct query q = start(&w, "cpu");
-    CHECK_INT(t, query_timeline(&q, 60 * S, (struct bytes[]){BYTES("pod")}, 1, &line, &err), 0);
+    struct timeline_options by_pod = {
+        .step_ns = 60 * S, .group_by = (struct bytes[]){BYTES("pod")}, .n_group_by = 1};
+    CHECK_INT(t, query_timeline(&q, &by_pod, &line, &err), 0);
     CHECK_INT(t, line.series.len, 2);
     CHECK(t, bytes_are(line.series.data[0].labels[0].value, "b"));
     CHECK_INT(t, line.series.data[0].total, 24);
@@ -162,19 +164,27 @@ static void values_over_time_add_up(struct test *t)
     CHECK_INT(t, p[1].n_profiles, 1);
     timeline_done(&line);
 
-    CHECK_INT(t, query_timeline(&q, 0, NULL, 0, &line, &err), 0);
+    CHECK_INT(t, query_timeline(&q, &(struct timeline_options){0}, &line, &err), 0);
     CHECK_INT(t, line.step_ns, 30 * S);
     CHECK_INT(t, line.series.data[0].total, 36);
     timeline_done(&line);
 
-    CHECK_INT(t, query_function(&q, "parse", 60 * S, NULL, 0, &line, &err), 0);
+    CHECK_INT(t,
+              query_timeline(&q, &(struct timeline_options){.step_ns = 60 * S, .function = "parse"},
+                             &line, &err),
+              0);
     CHECK_INT(t, line.series.data[0].total, 25);
     timeline_done(&line);
-    CHECK_INT(t, query_function(&q, "main", 3600 * S, NULL, 0, &line, &err), 0);
+    CHECK_INT(t,
+              query_timeline(&q,
+                             &(struct timeline_options){.step_ns = 3600 * S, .function = "main"},
+                             &line, &err),
+              0);
     CHECK_INT(t, line.points.data[0].value, 36);
     CHECK_INT(t, line.points.data[0].flat, 0);
     timeline_done(&line);
-    CHECK_INT(t, query_timeline(&q, 1, NULL, 0, &line, &err), -EINVAL);
+    CHECK_INT(t, query_timeline(&q, &(struct timeline_options){.step_ns = 1}, &line, &err),
+              -EINVAL);
     CHECK(t, strstr(err.text, "at most 100000 are allowed") != NULL);
     timeline_done(&line);
     finish(&w);

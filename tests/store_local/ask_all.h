@@ -97,8 +97,10 @@ static inline int ask_lists(struct fixture *f)
     if (r == 0)
         r = store_spans(f->store, &traced, see_span, &n, &f->err);
     if (r == 0)
-        r = store_series(f->store, bytes_of("default"), some, NOW_NS - 3 * HOUR_NS, NOW_NS,
-                         see_series, &n, &f->err);
+        r = store_series(
+            f->store,
+            &(struct store_scope){bytes_of("default"), some, NOW_NS - 3 * HOUR_NS, NOW_NS},
+            see_series, &n, &f->err);
     if (r == 0)
         r = store_estimate(f->store, &plan, &cost, &f->err);
     return r;

@@ -68,7 +68,7 @@ static inline void kept_fill(struct test *t, struct fixture *f, const char *tena
                                         .time_ns = (uint64_t)start + 5,
                                         .values = (int64_t[]){3}});
         struct store_incoming in = {.profile = p, .labels = labels, .n_labels = 2};
-        int r = store_append(f->store, f->source, bytes_of(tenant), &in, 1, &outcome, &f->err);
+        int r = store_append(f->source, bytes_of(tenant), &in, 1, &outcome, &f->err);
         CHECK_INT(t, r, 0);
         CHECK_INT(t, outcome.verdict, STORE_STORED);
     }

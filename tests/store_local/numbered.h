@@ -30,7 +30,7 @@ static inline uint32_t numbered_stack(struct dict *d, const char *leaf)
     return dict_frame(d, root, (struct function){.name = dict_cstring(d, leaf)}, 2, 0, 0);
 }
 
-static inline int numbered_append(struct store *s, struct store_source *source, uint32_t number,
+static inline int numbered_append(struct store_source *source, uint32_t number,
                                   struct store_outcome *ret, struct error *err)
 {
     struct profile *p = profile_set_add(source->set);
@@ -57,7 +57,7 @@ static inline int numbered_append(struct store *s, struct store_source *source, 
     struct store_incoming in = {
         .profile = p, .labels = labels, .n_labels = 2, .has_id = number % 2, .id = {1}};
     memcpy(in.id + 4, &number, sizeof(number));
-    int r = store_append(s, source, bytes_of("default"), &in, 1, ret, err);
+    int r = store_append(source, bytes_of("default"), &in, 1, ret, err);
     store_source_reset(source);
     return r;
 }

@@ -349,8 +349,7 @@ int sim_append(struct sim_world *w, struct sim_entry *const *entries, size_t n)
                                         .has_id = e->has_id};
         memcpy(in[i].id, e->id, 16);
     }
-    int r = store_append(w->store, w->source, bytes_of(sim_tenant(entries[0]->tenant)), in, n, out,
-                         &w->err);
+    int r = store_append(w->source, bytes_of(sim_tenant(entries[0]->tenant)), in, n, out, &w->err);
     sim_say(w, "append of %zu: %d %s", n, r, r < 0 ? w->err.text : "");
     for (size_t i = 0; i < n; i++) {
         if (r == 0)
@@ -419,7 +418,8 @@ int sim_erase(struct sim_world *w, unsigned tenant, const char *selector, int64_
         sim_fail(w, "%s", w->err.text);
         return r;
     }
-    r = store_erase(w->store, bytes_of(sim_tenant(tenant)), s, from_ns, to_ns, &w->err);
+    r = store_erase(
+        w->store, &(struct store_scope){bytes_of(sim_tenant(tenant)), s, from_ns, to_ns}, &w->err);
     sim_say(w, "erase %s %s %lld..%lld: %d %s", sim_tenant(tenant), selector, (long long)from_ns,
             (long long)to_ns, r, r < 0 ? w->err.text : "");
     for (size_t i = 0; i < w->n_entries; i++) {

@@ -17,8 +17,10 @@ static inline void make_small(struct test *t, struct fixture *f, struct sim_fs *
     kept_fill(t, f, "default", "c", hour - HOUR_NS, 2);
     CHECK_INT(t, selector_parse(bytes_of("{pod=\"b\"}"), &gone, &f->err), 0);
     CHECK_INT(t,
-              store_erase(f->store, bytes_of("default"), gone, hour - 3 * HOUR_NS,
-                          hour - 3 * HOUR_NS + 20 * SEC_NS, &f->err),
+              store_erase(f->store,
+                          &(struct store_scope){bytes_of("default"), gone, hour - 3 * HOUR_NS,
+                                                hour - 3 * HOUR_NS + 20 * SEC_NS},
+                          &f->err),
               0);
     kept_fill(t, f, "other", "d", hour, 2);
     kept_spans(t, f, hour, 2);

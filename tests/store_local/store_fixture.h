@@ -331,7 +331,7 @@ static inline int append_profile(struct fixture *f, const struct profile *p, con
         in.has_id = true;
         memcpy(in.id, id, 16);
     }
-    return store_append(f->store, f->source, bytes_of("default"), &in, 1, ret, &f->err);
+    return store_append(f->source, bytes_of("default"), &in, 1, ret, &f->err);
 }
 
 #define CHECK_APPEND(t, f, profile, pod, id, want)                                                 \

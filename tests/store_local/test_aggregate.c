@@ -531,7 +531,9 @@ static void erase(struct test *t, struct world *w, const char *text, const char 
     struct error err = {{0}};
 
     CHECK_INT(t, selector_parse(bytes_of(text), &selector, &err), 0);
-    CHECK_INT(t, store_erase(w->store, BYTES("default"), selector, from, to, &err), 0);
+    CHECK_INT(
+        t, store_erase(w->store, &(struct store_scope){BYTES("default"), selector, from, to}, &err),
+        0);
     selector_free(selector);
     for (int i = 0; i < w->n_profiles; i++) {
         struct world_profile *p = &w->profiles[i];
@@ -749,7 +751,7 @@ static void append_numbers(struct test *t, struct world *w)
             .node = world_stack_node(w, 1), .attrs = dict_attrs(d, &id, 1), .values = &value};
         profile_add(p, &s);
     }
-    CHECK_INT(t, store_append(w->store, w->source, BYTES("default"), &in, 1, &outcome, NULL), 0);
+    CHECK_INT(t, store_append(w->source, BYTES("default"), &in, 1, &outcome, NULL), 0);
     CHECK_INT(t, outcome.verdict, STORE_STORED);
 }
 

@@ -119,14 +119,14 @@ static void a_batch_is_judged_one_by_one(struct test *t)
          .n_labels = 1},
     };
     struct store_outcome out[4];
-    CHECK_INT(t, store_append(f.store, f.source, bytes_of("default"), in, 4, out, &f.err), 0);
+    CHECK_INT(t, store_append(f.source, bytes_of("default"), in, 4, out, &f.err), 0);
     CHECK_INT(t, out[0].verdict, STORE_STORED);
     CHECK_INT(t, out[1].verdict, STORE_REJECTED);
     CHECK_STR(t, out[1].why.text, "the label service.name is missing");
     CHECK_INT(t, out[2].verdict, STORE_DUPLICATE);
     CHECK_INT(t, out[3].verdict, STORE_REJECTED);
     CHECK_STR(t, out[3].why.text, "the profile is from 2h in the future: the limit is 1h");
-    CHECK_INT(t, store_append(f.store, f.source, bytes_of("default"), in, 0, out, &f.err), 0);
+    CHECK_INT(t, store_append(f.source, bytes_of("default"), in, 0, out, &f.err), 0);
     fixture_done(&f);
 }
 
@@ -135,7 +135,7 @@ static void check_rejected(struct test *t, struct fixture *f, const struct profi
 {
     struct store_incoming in = {.profile = p, .labels = labels, .n_labels = n};
     struct store_outcome out;
-    CHECK_INT(t, store_append(f->store, f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
+    CHECK_INT(t, store_append(f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
     CHECK_INT(t, out.verdict, STORE_REJECTED);
     CHECK_STR(t, out.why.text, why);
 }
@@ -220,12 +220,12 @@ static void tenants_have_sound_names(struct test *t)
                                       "0123456789012345678901234567890123456789012345678901234567"
                                       "890123456"};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        int r = store_append(f.store, f.source, bytes_of(bad[i]), &in, 1, &out, &f.err);
+        int r = store_append(f.source, bytes_of(bad[i]), &in, 1, &out, &f.err);
         CHECK_INT(t, r, -EINVAL);
         CHECK(t, strstr(f.err.text, "cannot be the name of a tenant") != NULL);
     }
-    CHECK_INT(t, store_append(f.store, f.source, bytes_of("A-1_b.c"), &in, 1, &out, &f.err), 0);
-    CHECK_INT(t, store_append(f.store, f.source, bytes_of("other"), &in, 1, &out, &f.err), 0);
+    CHECK_INT(t, store_append(f.source, bytes_of("A-1_b.c"), &in, 1, &out, &f.err), 0);
+    CHECK_INT(t, store_append(f.source, bytes_of("other"), &in, 1, &out, &f.err), 0);
     fixture_reopen(t, &f);
     CHECK_INT(t, local_of(f.store)->tenants.len, 2);
     CHECK_INT(t, stored_profiles(&f), 2);

@@ -67,7 +67,9 @@ static int open_and_settle(struct work *w)
     if (r == 0)
         r = selector_parse(bytes_of("{pod=\"a\"}"), &some, &w->f.err);
     if (r == 0)
-        r = store_erase(w->f.store, bytes_of("default"), some, 0, NOW_NS - HOUR_NS, &w->f.err);
+        r = store_erase(w->f.store,
+                        &(struct store_scope){bytes_of("default"), some, 0, NOW_NS - HOUR_NS},
+                        &w->f.err);
     if (r == 0)
         r = store_set_policy(w->f.store, bytes_of("other"), &policy, &w->f.err);
     for (r = r == 0 ? 1 : r; r > 0;)

@@ -26,7 +26,7 @@ static void append_to(struct test *t, struct fixture *f, struct profile *p, cons
         .profile = p, .labels = &label, .n_labels = 1, .is_instant = is_instant};
     struct store_outcome outcome = {0};
 
-    CHECK_INT(t, store_append(f->store, f->source, BYTES("default"), &in, 1, &outcome, &f->err), 0);
+    CHECK_INT(t, store_append(f->source, BYTES("default"), &in, 1, &outcome, &f->err), 0);
     CHECK_INT(t, outcome.verdict, STORE_STORED);
     store_source_reset(f->source);
 }

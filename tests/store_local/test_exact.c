@@ -261,7 +261,8 @@ static int store_erase_all(struct fixture *f, const char *pod)
     snprintf(text, sizeof(text), "{pod=\"%s\"}", pod);
     if (selector_parse(bytes_of(text), &selector, &f->err) < 0)
         return -EINVAL;
-    return store_erase(f->store, bytes_of("default"), selector, 0, INT64_MAX, &f->err);
+    return store_erase(f->store, &(struct store_scope){bytes_of("default"), selector, 0, INT64_MAX},
+                       &f->err);
 }
 
 static void erases_what_an_earlier_flush_left_behind(struct test *t)
@@ -596,7 +597,7 @@ static void append_moment(struct test *t, struct fixture *f, char name, const ui
         .profile = p, .labels = labels, .n_labels = 1, .is_instant = true, .has_id = id != NULL};
     if (id)
         memcpy(in.id, id, sizeof(in.id));
-    CHECK_INT(t, store_append(f->store, f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
+    CHECK_INT(t, store_append(f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
     CHECK_INT(t, out.verdict, STORE_STORED);
 }
 

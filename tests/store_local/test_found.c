@@ -242,7 +242,10 @@ static void check_series(struct test *t, struct world *w, int64_t from, int64_t 
 {
     struct named n = {.w = w};
 
-    CHECK_INT(t, store_series(w->store, BYTES("default"), NULL, from, to, name, &n, NULL), 0);
+    CHECK_INT(t,
+              store_series(w->store, &(struct store_scope){BYTES("default"), NULL, from, to}, name,
+                           &n, NULL),
+              0);
     for (int i = 0; i < WORLD_SERIES; i++) {
         bool has = false;
         for (int j = 0; j < w->n_profiles; j++) {
@@ -268,8 +271,14 @@ static void names_the_series_that_have_data(struct test *t)
         check_series(t, w, WORLD_START, WORLD_START + DAY);
     }
     struct named n = {.w = w, .n = 3};
-    CHECK_INT(t, store_series(w->store, BYTES("default"), NULL, 0, INT64_MAX, name, &n, NULL), 5);
-    CHECK_INT(t, store_series(w->store, BYTES("nobody"), NULL, 0, INT64_MAX, name, &n, NULL), 0);
+    CHECK_INT(t,
+              store_series(w->store, &(struct store_scope){BYTES("default"), NULL, 0, INT64_MAX},
+                           name, &n, NULL),
+              5);
+    CHECK_INT(t,
+              store_series(w->store, &(struct store_scope){BYTES("nobody"), NULL, 0, INT64_MAX},
+                           name, &n, NULL),
+              0);
     world_free(w);
 }
 
@@ -339,8 +348,8 @@ static void check_damaged(struct test *t, struct world *w, const char *path, voi
     memcpy(find.trace_id, link.trace_id, 16);
     r = store_profiles(w->store, &find, count_found, &n_traced, &err);
     CHECK(t, r == 0 || r == -EBADMSG);
-    r = store_series(w->store, BYTES("default"), NULL, WORLD_START, WORLD_START + DAY, count_series,
-                     &n_series, &err);
+    struct store_scope scope = {BYTES("default"), NULL, WORLD_START, WORLD_START + DAY};
+    r = store_series(w->store, &scope, count_series, &n_series, &err);
     CHECK(t, r == 0 ? n_series == WORLD_SERIES : r == -EBADMSG && n_series <= WORLD_SERIES);
     struct store_plan plan = {
         .tenant = BYTES("default"), .from_ns = WORLD_START, .to_ns = WORLD_START + DAY};

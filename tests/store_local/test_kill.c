@@ -96,7 +96,7 @@ static void *store_profiles_on(void *arg)
     for (uint32_t seq = t->first; seq < t->first + ROUND_MAX * THREADS; seq += THREADS) {
         struct store_outcome out;
         tell(t->pipe, (struct told){seq, false});
-        int r = numbered_append(t->store, source, seq, &out, &err);
+        int r = numbered_append(source, seq, &out, &err);
         if (r < 0 && r != -EAGAIN)
             _exit(5);
         if (r == 0 && out.verdict == STORE_REJECTED)
@@ -219,7 +219,7 @@ static void retry(struct test *t, struct killed *k, struct store *store)
         struct store_outcome out;
         if (k->state[seq] != 1)
             continue;
-        CHECK_INT(t, numbered_append(store, source, seq, &out, &k->err), 0);
+        CHECK_INT(t, numbered_append(source, seq, &out, &k->err), 0);
         CHECK_INT(t, out.verdict, k->found[seq] ? STORE_DUPLICATE : STORE_STORED);
         k->state[seq] = 2;
         k->found[seq] = 1;

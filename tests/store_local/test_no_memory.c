@@ -25,12 +25,14 @@
 #define COULD_NOT_OPEN 10 /* how a child may end */
 
 /* The linker puts these in the place of malloc and so on, in all but the C library. */
+/* NOLINTBEGIN(readability-identifier-naming): the names are its own */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+/* NOLINTEND(readability-identifier-naming) */
 
 static unsigned long n_asked, fails_at; /* 0: never */
 static bool fails_for_ever;
@@ -112,7 +114,7 @@ static void live(const char *path, int pipe)
                 store_source_new(store, 0, &source, &err) < 0)
                 _exit(COULD_NOT_OPEN);
         }
-        if (numbered_append(store, source, i, &out, &err) == 0 && out.verdict != STORE_REJECTED &&
+        if (numbered_append(source, i, &out, &err) == 0 && out.verdict != STORE_REJECTED &&
             write(pipe, &i, sizeof(i)) != (ssize_t)sizeof(i))
             _exit(11);
         set_clock_advance(&clock, (int64_t)1000000000);

@@ -245,8 +245,8 @@ static int append(struct life *x)
     struct store_outcome outcome = {0};
     memcpy(in.id, &i, sizeof(i));
     place.is_watching = is_watching;
-    int r = store_append(x->f.store, x->f.source, bytes_of(i % 16 == 9 ? "other" : "default"), &in,
-                         1, &outcome, &x->f.err);
+    int r = store_append(x->f.source, bytes_of(i % 16 == 9 ? "other" : "default"), &in, 1, &outcome,
+                         &x->f.err);
     place.is_watching = false;
     x->is_acknowledged[i] = r == 0 && outcome.verdict == STORE_STORED;
     if (r == 0 && outcome.verdict == STORE_REJECTED)
@@ -357,7 +357,9 @@ static int erase(struct life *x)
     int r = selector_parse(bytes_of("{pod=\"none\"}"), &s, &x->f.err);
 
     return r < 0 ? r
-                 : store_erase(x->f.store, bytes_of("default"), s, start_of(0), NOW_NS, &x->f.err);
+                 : store_erase(x->f.store,
+                               &(struct store_scope){bytes_of("default"), s, start_of(0), NOW_NS},
+                               &x->f.err);
 }
 
 static int set_policy(struct life *x)

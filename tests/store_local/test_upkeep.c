@@ -25,7 +25,7 @@ static void fill(struct test *t, struct fixture *f, int64_t start_ns, unsigned n
                                         .labels = labels[i % 2],
                                         .n_labels = 2};
     }
-    int r = store_append(f->store, f->source, bytes_of("default"), in, 2 * n, outcomes, &f->err);
+    int r = store_append(f->source, bytes_of("default"), in, 2 * n, outcomes, &f->err);
     CHECK_INT(t, r, 0);
     for (unsigned i = 0; i < 2 * n; i++)
         CHECK_INT(t, outcomes[i].verdict, STORE_STORED);
@@ -205,7 +205,8 @@ static int erase(struct fixture *f, const char *text, int64_t from, int64_t to)
 
     if (selector_parse(bytes_of(text), &selector, &f->err) < 0)
         return -EINVAL;
-    return store_erase(f->store, bytes_of("default"), selector, from, to, &f->err);
+    return store_erase(f->store, &(struct store_scope){bytes_of("default"), selector, from, to},
+                       &f->err);
 }
 
 static void erases_at_once_and_for_good(struct test *t)

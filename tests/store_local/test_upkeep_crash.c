@@ -84,7 +84,7 @@ static int append(struct life *f, unsigned k)
             .profile = make_profile(f, start + (int64_t)(i / 2) * 10 * SEC_NS, k + i / 2),
             .labels = labels[i % 2],
             .n_labels = 2};
-    int r = store_append(f->store, f->source, bytes_of("default"), in, 2 * ROWS, outcomes, &f->err);
+    int r = store_append(f->source, bytes_of("default"), in, 2 * ROWS, outcomes, &f->err);
     store_source_reset(f->source);
     f->is_stored[k] |= r == 0;
     return r;
@@ -96,7 +96,9 @@ static int erase(struct life *f)
 
     if (selector_parse(bytes_of("{pod=\"b\"}"), &selector, &f->err) < 0)
         return -EINVAL;
-    int r = store_erase(f->store, bytes_of("default"), selector, 0, NOW_NS - 4 * HOUR_NS, &f->err);
+    int r = store_erase(
+        f->store, &(struct store_scope){bytes_of("default"), selector, 0, NOW_NS - 4 * HOUR_NS},
+        &f->err);
     f->is_erased |= r == 0;
     return r;
 }

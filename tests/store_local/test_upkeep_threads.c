@@ -70,7 +70,7 @@ static void *append(void *arg)
             in[i] = (struct store_incoming){
                 .profile = make_profile(source, start, k + i), .labels = labels, .n_labels = 2};
         }
-        int r = store_append(s->store, source, bytes_of("default"), in, BATCH, outcomes, &err);
+        int r = store_append(source, bytes_of("default"), in, BATCH, outcomes, &err);
         s->n_failed += r < 0;
         for (unsigned i = 0; r == 0 && i < BATCH; i++)
             s->n_stored += outcomes[i].verdict == STORE_STORED;
@@ -131,7 +131,10 @@ static void *erase_nothing(void *arg)
     while (!s->is_over) {
         CLEANUP(selector_freep) struct selector *selector = NULL;
         s->n_failed += selector_parse(bytes_of("{pod=\"none\"}"), &selector, &err) < 0;
-        s->n_failed += store_erase(s->store, bytes_of("default"), selector, 0, INT64_MAX, &err) < 0;
+        s->n_failed +=
+            store_erase(s->store,
+                        &(struct store_scope){bytes_of("default"), selector, 0, INT64_MAX},
+                        &err) < 0;
     }
     return NULL;
 }

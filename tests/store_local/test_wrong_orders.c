@@ -30,7 +30,9 @@ static void who_only_reads_changes_nothing(struct test *t)
     CHECK(t, strstr(f.err.text, "reading only") != NULL);
     CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err), -EROFS);
     CHECK(t, strstr(f.err.text, "reading only") != NULL);
-    CHECK_INT(t, store_erase(f.store, bytes_of("default"), NULL, 0, 1, &f.err), -EROFS);
+    CHECK_INT(t,
+              store_erase(f.store, &(struct store_scope){bytes_of("default"), NULL, 0, 1}, &f.err),
+              -EROFS);
     fixture_close(&f);
     CHECK_INT(t, kept_open(&f, sim, false), 0);
     CHECK_INT(t, store_set_policy(f.store, bytes_of("default"), &strange, &f.err), -EINVAL);

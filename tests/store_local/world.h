@@ -247,7 +247,7 @@ static inline enum store_verdict world_append(struct test *t, struct world *w,
                                 .values = x->values};
         profile_add(out, &sample);
     }
-    int r = store_append(w->store, w->source, BYTES("default"), &in, 1, &outcome, &err);
+    int r = store_append(w->source, BYTES("default"), &in, 1, &outcome, &err);
     store_source_reset(w->source);
     if (r < 0 || outcome.verdict == STORE_REJECTED) {
         printf("# %s\n", r < 0 ? err.text : outcome.why.text);
