@@ -55,13 +55,6 @@ static uint32_t find_series(const struct memtable *m, uint32_t tenant, uint32_t 
                       m->series.data[i].tenant == tenant && m->series.data[i].series == series);
 }
 
-const struct memtable_series *memtable_series(const struct memtable *m, uint32_t tenant,
-                                              uint32_t series)
-{
-    uint32_t at = find_series(m, tenant, series);
-    return at == IDSET_NONE ? NULL : &m->series.data[at];
-}
-
 static uint64_t key_hash(const struct row_key *k)
 {
     uint64_t h = hash_mix((uint64_t)k->tenant << 32 | k->series, (uint64_t)k->start_ns);

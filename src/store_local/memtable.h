@@ -72,10 +72,6 @@ bool memtable_add_spans(struct memtable *m, uint64_t seq, const struct record_sp
                         const struct span_rows *rows);
 bool memtable_has_span(const struct memtable *m, uint32_t tenant, const struct store_span *span);
 
-/* The rows of a series, or NULL. */
-const struct memtable_series *memtable_series(const struct memtable *m, uint32_t tenant,
-                                              uint32_t series);
-
 /* What makes two profiles the same one. */
 struct row_key {
     uint32_t tenant, series;

@@ -132,7 +132,7 @@ static void no_byte_crashes_whoever_goes_on(struct test *t)
     uint64_t n_files = 1;
 
     for (uint64_t k = 0, i = 0; i < n_files; i++) {
-        for (uint64_t byte = i * 7, size = 1; byte < size; byte += 61, k++) {
+        for (uint64_t byte = i * 7, size = 1; byte < size; byte += 29, k++) {
             CLEANUP(sim_fs_freep) struct sim_fs *sim = sim_fs_new(3);
             make_small(t, &f, sim);
             list_files(sim, &all);

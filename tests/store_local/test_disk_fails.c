@@ -1,10 +1,13 @@
 /* Every operation on the disk fails once, and for ever, while a store is read, verified, copied,
  * repaired: there is an answer, or an error that says why not, and afterwards all is as it was. */
 #include "store_local/backup.h"
+#include "store_local/disk_bytes.h"
 #include "store_local/small_store.h"
 
 struct work {
     struct test *t;
+    size_t damaged; /* which file */
+    size_t n_files;
     struct sim_fs *sim;
     struct fixture f;
 };
@@ -42,6 +45,16 @@ static int repair(struct work *w)
     struct findings found = {0};
 
     return local_repair(sim_fs_fs(w->sim), note_finding, &found, &w->f.err);
+}
+
+static int damage_and_repair(struct work *w)
+{
+    struct names all;
+
+    list_files(w->sim, &all);
+    w->n_files = all.n;
+    flip(w->sim, all.files[w->damaged].path, all.files[w->damaged].size / 2, 0xff);
+    return repair(w);
 }
 
 static int lose_and_repair(struct work *w)
@@ -83,9 +96,10 @@ static int open_and_settle(struct work *w)
 }
 
 /* Until the operations that fail are beyond what it does. A store that is changed is made anew. */
-static void sweep(struct test *t, struct sim_fault fault, int (*op)(struct work *w), bool changes)
+static size_t sweep_damaged(struct test *t, struct sim_fault fault, int (*op)(struct work *w),
+                            bool changes, size_t damaged)
 {
-    struct work w = {.t = t};
+    struct work w = {.t = t, .damaged = damaged};
     bool struck = true;
 
     for (fault.nth = 1; struck && t->failures < 5; fault.nth++) {
@@ -109,6 +123,12 @@ static void sweep(struct test *t, struct sim_fault fault, int (*op)(struct work 
     }
     CHECK(t, fault.nth > 4);
     sim_fs_free(w.sim);
+    return w.n_files;
+}
+
+static void sweep(struct test *t, struct sim_fault fault, int (*op)(struct work *w), bool changes)
+{
+    (void)sweep_damaged(t, fault, op, changes, 0);
 }
 
 static const struct sim_fault once = {.op = SIM_ANY, .what = SIM_FAIL, .error = EIO},
@@ -116,6 +136,7 @@ static const struct sim_fault once = {.op = SIM_ANY, .what = SIM_FAIL, .error = 
                                       .what = SIM_FAIL,
                                       .error = EIO,
                                       .is_lasting = true},
+                              change = {.op = SIM_CHANGE, .what = SIM_FAIL, .error = EIO},
                               few_files = {.op = SIM_OPEN, .what = SIM_FAIL, .error = EMFILE};
 
 static void questions_outlive_it(struct test *t)
@@ -148,6 +169,14 @@ static void repairing_outlives_it(struct test *t)
     sweep(t, once, upgrade, true);
 }
 
+static void repairing_damage_outlives_it(struct test *t)
+{
+    for (size_t i = 0, n = 1; i < n && t->failures < 5; i++) {
+        n = sweep_damaged(t, change, damage_and_repair, true, i);
+        (void)sweep_damaged(t, few_files, damage_and_repair, true, i);
+    }
+}
+
 static void upkeep_outlives_it(struct test *t)
 {
     sweep(t, once, open_and_settle, true);
@@ -155,7 +184,7 @@ static void upkeep_outlives_it(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(questions_outlive_it),  TEST(verifying_outlives_it), TEST(copying_outlives_it),
-    TEST(repairing_outlives_it), TEST(upkeep_outlives_it),
+    TEST(questions_outlive_it),  TEST(verifying_outlives_it),        TEST(copying_outlives_it),
+    TEST(repairing_outlives_it), TEST(repairing_damage_outlives_it), TEST(upkeep_outlives_it),
 };
 TEST_MAIN(cases)

@@ -10,6 +10,8 @@
 #include "base/must.h"
 #include "store_local/ask_all.h"
 #include "store_local/backup.h"
+#include "store_local/disk_bytes.h"
+#include "store_local/small_store.h"
 
 #define DEPTH      8 /* calls that tell places apart */
 #define PLACES_MAX 65536
@@ -469,5 +471,31 @@ static void each_place_may_be_refused_memory(struct test *t)
     sim_fs_free(x->sim);
 }
 
-static const struct test_case cases[] = {TEST(each_place_may_be_refused_memory)};
+/* What can be saved of a file that is damaged in its middle. */
+static void saving_may_be_refused_memory(struct test *t)
+{
+    struct findings found;
+    struct fixture f;
+    struct names all = {.n = 1};
+
+    for (size_t i = 0; i < all.n && t->failures < 5; i++) {
+        for (bool again = true; again;) {
+            CLEANUP(sim_fs_freep) struct sim_fs *sim = sim_fs_new(2);
+            make_small(t, &f, sim);
+            list_files(sim, &all);
+            flip(sim, all.files[i].path, all.files[i].size / 2, 0xff);
+            found = (struct findings){0};
+            f.err.text[0] = '\0';
+            place.has_refused = false;
+            place.is_watching = true;
+            int r = local_repair(sim_fs_fs(sim), note_finding, &found, &f.err);
+            place.is_watching = false;
+            again = place.has_refused;
+            CHECK(t, again ? r >= 0 || f.err.text[0] != '\0' : r == 0);
+        }
+    }
+}
+
+static const struct test_case cases[] = {TEST(each_place_may_be_refused_memory),
+                                         TEST(saving_may_be_refused_memory)};
 TEST_MAIN(cases)
