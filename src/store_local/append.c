@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "segment/run.h"
 #include "segment/varint.h"
@@ -420,8 +421,9 @@ static int translate_arrival(struct append *x, struct arrival *a, struct transla
 }
 
 /* Second step, with the lock held throughout: what counts as logged is in the queue before anybody
- * else may rely on it. */
-static void prepare(struct append *x, struct arrival *a)
+ * else may rely on it. Fails where a file that may have the profile could not be read: guessing
+ * would store it twice. */
+static int prepare(struct append *x, struct arrival *a, struct error *err)
 {
     struct translated t;
     struct series *s;
@@ -430,14 +432,18 @@ static void prepare(struct append *x, struct arrival *a)
     if (translate_arrival(x, a, &t, &why) < 0 || encode_samples(x, a, &t, &why) < 0 ||
         need_series(x, a, &s, &why) < 0) {
         reject(a, &why);
-        return;
+        return 0;
     }
     int r = local_is_stored(x->l, x->tenant, s, a->in->profile->time_unix_ns,
                             a->in->has_id ? a->in->id : NULL, t.content_hash);
+    if (r < 0)
+        return error_set(err, r, "could not tell whether a profile is stored already: %s",
+                         strerror(-r));
     if (r > 0)
         a->outcome->verdict = STORE_DUPLICATE;
     else
         log_profile(x, a, s, &t);
+    return 0;
 }
 
 static void settle(struct append *x, struct arrival *a)
@@ -473,10 +479,11 @@ static int append_locked(struct append *x, struct bytes tenant, struct error *er
         return r;
     x->tenant = t->id;
     r = gather(x, err);
-    for (size_t i = 0; i < x->n; i++) {
-        struct arrival *a = &x->arrivals[i];
-        if (r == 0 && a->epoch)
-            prepare(x, a);
+    for (size_t i = 0; r == 0 && i < x->n; i++) {
+        if (x->arrivals[i].epoch)
+            r = prepare(x, &x->arrivals[i], err);
+        if (r < 0) /* what others of the call define will not be written */
+            local_forget_logged(l);
     }
     if (r == 0 && x->item.n_records > 0)
         r = commit_run(l, &x->item, err);

@@ -22,11 +22,11 @@ struct test_fs {
     struct fs fs;
     struct fs *under;
     atomic_uint n_syncs, n_writes;
-    atomic_int fail_write, fail_sync, fail_truncate; /* errno; 0: none */
-    atomic_bool torn;                                /* a failing write leaves half of it behind */
-    atomic_int other_fails;                          /* after this many syncs, another's fails */
-    atomic_bool is_slow;                             /* syncs take a millisecond */
-    atomic_uint_fast64_t free_bytes;                 /* 0: as it is */
+    atomic_int fail_read, fail_write, fail_sync, fail_truncate; /* errno; 0: none */
+    atomic_bool torn;                /* a failing write leaves half of it behind */
+    atomic_int other_fails;          /* after this many syncs, another's fails */
+    atomic_bool is_slow;             /* syncs take a millisecond */
+    atomic_uint_fast64_t free_bytes; /* 0: as it is */
 };
 
 struct test_file {
@@ -67,6 +67,9 @@ static void test_fs_close(struct fs_file *file)
 static ssize_t test_fs_pread(struct fs_file *file, void *to, size_t n, uint64_t offset,
                              struct error *err)
 {
+    struct test_fs *t = test_fs_of(file->fs);
+    if (t->fail_read)
+        return error_set(err, -t->fail_read, "could not read: made to fail");
     return fs_pread(test_under(file), to, n, offset, err);
 }
 

@@ -90,6 +90,47 @@ static void stores_a_retry_once(struct test *t)
     fixture_done(&f);
 }
 
+static void what_cannot_be_looked_up_is_not_guessed(struct test *t)
+{
+    struct fixture f;
+    uint8_t id[16] = {1};
+    struct label labels[2][2] = {{test_label("pod", "new"), test_label(LABEL_SERVICE, "checkout")},
+                                 {test_label("pod", "a"), test_label(LABEL_SERVICE, "checkout")}};
+    struct store_outcome outcomes[2];
+
+    fixture_init(t, &f);
+    CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS, 0, 3), "a", id, STORE_STORED);
+    CHECK_INT(t, store_upkeep(f.store, UPKEEP_FLUSH, &f.err) >= 0, 1);
+    fixture_reopen(t, &f);
+    struct store_incoming in[2] = {
+        {.profile = make_profile(f.source, NOW_NS, 3, 3), .labels = labels[0], .n_labels = 2},
+        {.profile = make_profile(f.source, NOW_NS, 0, 3),
+         .labels = labels[1],
+         .n_labels = 2,
+         .has_id = true,
+         .id = {1}}};
+
+    /* The first of the call brings a series and names; they are not lost with the second. */
+    CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS + 1, 0, 1), "a", NULL, STORE_STORED);
+    f.fs->fail_read = EIO;
+    int r = store_append(f.store, f.source, bytes_of("default"), in, 2, outcomes, &f.err);
+    CHECK_INT(t, r, -EIO);
+    CHECK_STR(t, f.err.text,
+              "could not tell whether a profile is stored already: Input/output error");
+    f.fs->fail_read = 0;
+    CHECK_INT(t, stored_profiles(&f), 2);
+    r = store_append(f.store, f.source, bytes_of("default"), in, 2, outcomes, &f.err);
+    CHECK_INT(t, r, 0);
+    CHECK_INT(t, outcomes[0].verdict, STORE_STORED);
+    CHECK_INT(t, outcomes[1].verdict, STORE_DUPLICATE);
+    fixture_reopen(t, &f);
+    struct everything e = find_everything(t, &f);
+    CHECK_INT(t, e.n, 3);
+    CHECK_INT(t, e.total, 10 + 33 + 42);
+    CHECK_INT(t, e.sample_total, 10 + 33 + 42);
+    fixture_done(&f);
+}
+
 static void two_idle_pods_are_two(struct test *t)
 {
     struct fixture f;
@@ -523,6 +564,7 @@ static const struct test_case cases[] = {
     TEST(survives_a_crash),
     TEST(keeps_everything_when_closed),
     TEST(stores_a_retry_once),
+    TEST(what_cannot_be_looked_up_is_not_guessed),
     TEST(two_idle_pods_are_two),
     TEST(a_batch_is_judged_one_by_one),
     TEST(rejections_name_their_limit),
