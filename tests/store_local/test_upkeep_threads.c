@@ -5,15 +5,17 @@
 
 #include "lib/sim_fs.h"
 #include "lib/test.h"
+#include "store_local/backup.h"
 #include "store_local/local.h"
 
 /*
- * Appending, asking, flushing, merging, expiring and erasing at the same time, on a disk in memory:
- * the total only grows, and in the end it is that of all that was stored. Meant for ThreadSanitizer
- * too.
+ * Appending, asking, flushing, merging, expiring, erasing and backing up at the same time, on a
+ * disk in memory: the total only grows, and in the end it is that of all that was stored. Meant for
+ * ThreadSanitizer too.
  */
-#define APPENDERS 2
-#define BATCHES   100
+#define APPENDERS 4
+#define ASKERS    2
+#define BATCHES   50
 #define BATCH     4
 #define VALUE     15 /* of one profile */
 
@@ -23,7 +25,7 @@ struct shared {
     struct store *store;
     struct sim_fs *sim;
     int64_t start_ns;
-    atomic_uint n_stored, n_failed;
+    atomic_uint n_stored, n_failed, n_spans, n_backups;
     atomic_bool is_over;
 };
 
@@ -52,13 +54,29 @@ static struct profile *make_profile(struct store_source *source, int64_t start_n
     return p;
 }
 
+/* Spans of one trace for each batch, in the hours of its profiles. */
+static int append_spans(struct shared *s, const struct appender *a, unsigned k, struct error *err)
+{
+    struct store_span spans[BATCH];
+
+    for (unsigned i = 0; i < BATCH; i++)
+        spans[i] = (struct store_span){.service = BYTES("checkout"),
+                                       .name = BYTES("pay"),
+                                       .trace_id = {1 + (uint8_t)a->number, (uint8_t)k},
+                                       .span_id = {1 + (uint8_t)i},
+                                       .start_ns = s->start_ns + (int64_t)(k * 37 + i) * SEC_NS,
+                                       .duration_ns = SEC_NS};
+    return store_append_spans(s->store, bytes_of("default"), spans, BATCH, err);
+}
+
 static void *append(void *arg)
 {
     const struct appender *a = arg;
     struct shared *s = a->shared;
     CLEANUP(store_source_freep) struct store_source *source = NULL;
     struct error err;
-    struct label labels[] = {{BYTES("pod"), a->number ? BYTES("b") : BYTES("a")},
+    const char pod[] = {(char)('a' + a->number), '\0'};
+    struct label labels[] = {{BYTES("pod"), bytes_of(pod)},
                              {BYTES("service.name"), BYTES("checkout")}};
 
     s->n_failed += store_source_new(s->store, 0, &source, &err) < 0;
@@ -74,6 +92,9 @@ static void *append(void *arg)
         s->n_failed += r < 0;
         for (unsigned i = 0; r == 0 && i < BATCH; i++)
             s->n_stored += outcomes[i].verdict == STORE_STORED;
+        r = append_spans(s, a, k, &err);
+        s->n_failed += r < 0;
+        s->n_spans += r == 0 ? BATCH : 0;
         store_source_reset(source);
     }
     return NULL;
@@ -97,16 +118,49 @@ static int64_t total(struct shared *s, bool raw_only)
     return sum;
 }
 
+static int count_span(void *ctx, const struct store_span *span)
+{
+    (void)span;
+    ++*(unsigned *)ctx;
+    return 0;
+}
+
+static unsigned total_spans(struct shared *s)
+{
+    struct store_span_find find = {.tenant = bytes_of("default"), .to_ns = INT64_MAX};
+    struct error err;
+    unsigned n = 0;
+
+    s->n_failed += store_spans(s->store, &find, count_span, &n, &err) < 0;
+    return n;
+}
+
 static void *ask(void *arg)
 {
     struct shared *s = arg;
     int64_t before = 0;
 
     for (unsigned i = 0; !s->is_over; i++) {
+        unsigned least_spans = s->n_spans;
         int64_t least = (int64_t)s->n_stored * VALUE, sum = total(s, i % 2);
         /* What was acknowledged before it was asked for is there, and nothing goes. */
         s->n_failed += sum < before || sum < least || sum % VALUE != 0;
+        s->n_failed += total_spans(s) < least_spans;
         before = sum;
+    }
+    return NULL;
+}
+
+static void *back_up(void *arg)
+{
+    struct shared *s = arg;
+    struct error err;
+
+    while (!s->is_over) {
+        CLEANUP(sim_fs_freep) struct sim_fs *copy = sim_fs_new(2);
+        int r = backup_copy(sim_fs_fs(s->sim), NULL, sim_fs_fs(copy), &err);
+        s->n_failed += r < 0 && r != -EAGAIN;
+        s->n_backups += r == 0;
     }
     return NULL;
 }
@@ -118,8 +172,11 @@ static void *keep_house(void *arg)
     struct shared *s = arg;
     struct error err;
 
-    for (unsigned i = 0; !s->is_over; i++)
+    for (unsigned i = 0; !s->is_over; i++) {
         s->n_failed += store_upkeep(s->store, turns[i % ARRAY_SIZE(turns)], &err) < 0;
+        if (i % 8 == 0) /* a backup needs a moment in which nothing is flushed */
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
     return NULL;
 }
 
@@ -145,22 +202,25 @@ static void all_at_once(struct test *t)
     struct error err = {{0}};
     struct local_options options = {
         .fs = sim_fs_fs(s.sim), .threads = 2, .disk_reserve = 1, .background = true};
-    pthread_t threads[APPENDERS + 3];
+    void *(*const others[])(void *) = {keep_house, erase_nothing, back_up};
+    pthread_t threads[APPENDERS + ASKERS + ARRAY_SIZE(others)];
     struct appender appenders[APPENDERS];
+    unsigned n = 0;
 
     s.start_ns = clock_wall_ns(clock_real()) - 5 * 3600 * SEC_NS;
     CHECK_INT(t, local_open(&options, &s.store, &err), 0);
     for (unsigned i = 0; i < APPENDERS; i++) {
         appenders[i] = (struct appender){&s, i};
-        pthread_create(&threads[i], NULL, append, &appenders[i]);
+        pthread_create(&threads[n++], NULL, append, &appenders[i]);
     }
-    pthread_create(&threads[APPENDERS], NULL, ask, &s);
-    pthread_create(&threads[APPENDERS + 1], NULL, keep_house, &s);
-    pthread_create(&threads[APPENDERS + 2], NULL, erase_nothing, &s);
+    for (unsigned i = 0; i < ASKERS; i++)
+        pthread_create(&threads[n++], NULL, ask, &s);
+    for (unsigned i = 0; i < ARRAY_SIZE(others); i++)
+        pthread_create(&threads[n++], NULL, others[i], &s);
     for (unsigned i = 0; i < APPENDERS; i++)
         pthread_join(threads[i], NULL);
     s.is_over = true;
-    for (unsigned i = APPENDERS; i < APPENDERS + 3; i++)
+    for (unsigned i = APPENDERS; i < n; i++)
         pthread_join(threads[i], NULL);
 
     CHECK_INT(t, s.n_failed, 0);
@@ -168,6 +228,8 @@ static void all_at_once(struct test *t)
     CHECK_INT(t, store_upkeep(s.store, UPKEEP_SETTLE, &err), 0);
     CHECK_INT(t, total(&s, true), (int64_t)APPENDERS * BATCHES * BATCH * VALUE);
     CHECK_INT(t, total(&s, false), (int64_t)APPENDERS * BATCHES * BATCH * VALUE);
+    CHECK_INT(t, total_spans(&s), APPENDERS * BATCHES * BATCH);
+    printf("# %u backups\n", s.n_backups);
     store_close(s.store);
     sim_fs_free(s.sim);
 }
