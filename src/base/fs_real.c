@@ -59,8 +59,10 @@ static int check_path(struct fs *fs, const char *what, const char *path, struct 
 static int real_open(struct fs *fs, const char *path, unsigned flags, struct fs_file **ret,
                      struct error *err)
 {
-    int how = O_CLOEXEC | O_NOFOLLOW | (flags & FS_WRITE ? O_RDWR : O_RDONLY);
+    /* Opening a pipe would wait for ever for its other end. */
+    int how = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (flags & FS_WRITE ? O_RDWR : O_RDONLY);
     int r = check_path(fs, "open", path, err);
+    struct stat st;
 
     if (r < 0)
         return r;
@@ -71,6 +73,11 @@ static int real_open(struct fs *fs, const char *path, unsigned flags, struct fs_
     CLEANUP(closep) int fd = openat(real_of(fs)->dir, path, how, FILE_MODE);
     if (fd < 0)
         return failed(fs, flags & FS_CREATE ? "create" : "open", path, err);
+    if (fstat(fd, &st) < 0)
+        return failed(fs, "open", path, err);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, -EBADMSG, "could not open \"%s/%s\": it is not a file",
+                         real_of(fs)->root, path);
     size_t size = strlen(path) + 1;
     struct real_file *f = malloc(sizeof(*f) + size);
     if (!f)

@@ -113,6 +113,20 @@ static void opening_says_what_is_wrong(struct test *t)
     fs_close(NULL);
 }
 
+static void what_is_no_file_is_not_opened(struct test *t)
+{
+    PLACE(p);
+    struct fs_file *file;
+    struct error err;
+
+    CHECK_INT(t, mkfifo(scratch_name(&p.scratch, "pipe"), 0600), 0);
+    CHECK_INT(t, mkdir(scratch_name(&p.scratch, "dir"), 0700), 0);
+    CHECK_INT(t, fs_open(p.fs, "pipe", FS_READ, &file, &err), -EBADMSG);
+    CHECK(t, text_is(&p, &err, "could not open", "pipe\": it is not a file"));
+    CHECK_INT(t, fs_open(p.fs, "pipe", FS_WRITE, &file, &err), -EBADMSG);
+    CHECK_INT(t, fs_open(p.fs, "dir", FS_READ, &file, &err), -EBADMSG);
+}
+
 static void a_path_may_not_leave_the_root(struct test *t)
 {
     PLACE(p);
@@ -312,8 +326,8 @@ static void reading_all_has_a_limit(struct test *t)
     CLEANUP(buf_done) struct buf bounded = {.budget = &small};
     CHECK_INT(t, fs_read_all(p.fs, "a", 5, &bounded, &err), -ENOBUFS);
     CHECK_INT(t, fs_mkdir(p.fs, "d", &err), 0);
-    CHECK_INT(t, fs_read_all(p.fs, "d", 1 << 20, &b, &err), -EISDIR);
-    CHECK(t, text_is(&p, &err, "could not read", "d\": Is a directory"));
+    CHECK_INT(t, fs_read_all(p.fs, "d", 1 << 20, &b, &err), -EBADMSG);
+    CHECK(t, text_is(&p, &err, "could not open", "d\": it is not a file"));
 }
 
 static void a_whole_file_is_replaced_at_once(struct test *t)
@@ -374,6 +388,7 @@ static void a_root_must_be_there_or_be_made(struct test *t)
 static const struct test_case cases[] = {
     TEST(writes_and_reads_at_any_offset),
     TEST(opening_says_what_is_wrong),
+    TEST(what_is_no_file_is_not_opened),
     TEST(a_path_may_not_leave_the_root),
     TEST(a_file_open_for_reading_is_not_written),
     TEST(a_file_size_limit_is_an_error_with_a_name),
