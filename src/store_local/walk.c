@@ -67,6 +67,7 @@ static int walk_segment(struct walk *w, struct error *err)
 int walk_parts(struct walk *w, struct error *err)
 {
     const struct snapshot *snap = w->snap;
+    struct error why = {0}; /* whoever asks may not want to know */
     int r = 0;
 
     if (!snap->version || snap->series.len == 0)
@@ -78,8 +79,10 @@ int walk_parts(struct walk *w, struct error *err)
         w->segment = snap->version->segments.data[i - 1];
         if (w->segment->max_ns >= w->from_ns && w->segment->min_ns < w->to_ns &&
             snapshot_wants_segment(snap, w->segment))
-            r = settle(w, walk_segment(w, err), err);
+            r = settle(w, walk_segment(w, &why), &why);
     }
     w->ranges = NULL;
+    if (r != 0 && err)
+        *err = why;
     return r;
 }
