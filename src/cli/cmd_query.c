@@ -75,6 +75,7 @@ static int run_own(const struct command *self, const struct query_verb *verb, st
         r = selection_parse(o, store, o->n_args > 0 ? o->args[0] : "", &s, &err);
     if (r == 0)
         r = verb->run(&s.query, o, argument, &out, &err);
+    selection_tell(&s);
     if (verb->takes_argument)
         o->args--, o->n_args++;
     if (r < 0 && (r != -ENODATA || out.len == 0))

@@ -49,6 +49,7 @@ static int read_selection(struct loaded *l, const struct options *o, const char 
     if (r == 0)
         r = o->is_labelled ? labelled_read(&s.query, l->set, err)
                            : query_merge_into(&s.query, l->set, &p, err);
+    selection_tell(&s);
     return r;
 }
 

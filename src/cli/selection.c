@@ -112,6 +112,7 @@ int selection_parse(const struct options *o, struct store *store, const char *te
     struct bytes all = bytes_of(text), range = {0};
 
     *ret = (struct selection){.query = {.store = store, .memory_limit = o->max_memory}};
+    ret->query.trouble = &ret->trouble;
     ret->has_range = o->from != NULL;
     ret->query.tenant = bytes_of(o->tenant ? o->tenant : STORE_DEFAULT_TENANT);
     int r = parse_default_range(o, now, &ret->query, err);
@@ -129,6 +130,16 @@ int selection_parse(const struct options *o, struct store *store, const char *te
         r = selector_parse(all, &ret->selector, err);
     ret->query.selector = ret->selector;
     return r;
+}
+
+void selection_tell(const struct selection *s)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (!s->trouble.text[0])
+        return;
+    buf_addf(&text, "vesta: the answer is incomplete: %s\n", s->trouble.text);
+    terminal_say(buf_bytes(&text));
 }
 
 void selection_done(struct selection *s)

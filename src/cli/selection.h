@@ -15,11 +15,14 @@ struct selection {
     struct selector *selector;
     bool has_range; /* said, not the default */
     struct query query;
+    struct error trouble; /* why the answer is incomplete; empty: it is not */
 };
 
 /* -EINVAL with what is wrong. selection_done() is due either way. */
 int selection_parse(const struct options *o, struct store *store, const char *text,
                     struct selection *ret, struct error *err);
+/* Says on stderr when the answer is incomplete, and why. */
+void selection_tell(const struct selection *s);
 void selection_done(struct selection *s);
 
 enum data_access {

@@ -51,6 +51,8 @@ static int ask(const struct query *q, struct store_answer *answer, struct profil
     int r = store_aggregate(q->store, &plan, answer, err);
     if (r < 0)
         return r;
+    if (answer->is_incomplete && q->trouble)
+        *q->trouble = answer->trouble;
     *ret = answer->cells.len > before ? answer->cells.data[before].profile : NULL;
     return 0;
 }

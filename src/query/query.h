@@ -25,6 +25,7 @@ struct query {
     unsigned threads;       /* 0: as many as there are cores */
     size_t memory_limit;    /* 0: QUERY_MEMORY */
     atomic_bool *cancelled; /* may be NULL */
+    struct error *trouble;  /* may be NULL; set where a merge or a timeline is incomplete */
 };
 
 #define QUERY_MEMORY ((size_t)1 << 30)

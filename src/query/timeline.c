@@ -56,6 +56,8 @@ static int ask(const struct query *q, struct store_plan *plan, struct timeline *
         .n_group_by = plan->n_group_by,
     };
     int r = store_aggregate(q->store, plan, t->answer, err);
+    if (r == 0 && t->answer->is_incomplete && q->trouble)
+        *q->trouble = t->answer->trouble;
     if (r == 0 && !collect(t))
         r = budget_error(&t->answer->budget, err);
     return r;

@@ -194,6 +194,16 @@ def test_every_flipped_byte_is_found_or_harmless(vesta, data, tmp_path):
     assert "sound" in vesta("store", "verify", "--data", data).stdout
 
 
+@pytest.mark.parametrize("verb", [["top"], ["tree"], ["timeline"], ["function", "main.main"]])
+def test_an_answer_without_a_damaged_file_says_so(vesta, data, shop, verb):
+    vesta("store", "import", "--data", data, "--label", "service.name=other", shop)
+    victim = sorted((data / "seg").iterdir())[0]
+    victim.write_bytes(b"")
+    got = vesta("query", *verb, "cpu", "--data", data, *ALWAYS)
+    assert f'vesta: the answer is incomplete: "seg/{victim.name}" is damaged' in got.stderr
+    assert got.stdout
+
+
 def test_repair_keeps_what_is_sound(vesta, data, shop):
     vesta("store", "import", "--data", data, "--label", "service.name=other", shop)
     vesta("store", "compact", "--data", data, "--quiet")
