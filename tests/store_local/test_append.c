@@ -113,13 +113,13 @@ static void what_cannot_be_looked_up_is_not_guessed(struct test *t)
     /* The first of the call brings a series and names; they are not lost with the second. */
     CHECK_APPEND(t, &f, make_profile(f.source, NOW_NS + 1, 0, 1), "a", NULL, STORE_STORED);
     f.fs->fail_read = EIO;
-    int r = store_append(f.store, f.source, bytes_of("default"), in, 2, outcomes, &f.err);
+    int r = store_append(f.source, bytes_of("default"), in, 2, outcomes, &f.err);
     CHECK_INT(t, r, -EIO);
     CHECK_STR(t, f.err.text,
               "could not tell whether a profile is stored already: Input/output error");
     f.fs->fail_read = 0;
     CHECK_INT(t, stored_profiles(&f), 2);
-    r = store_append(f.store, f.source, bytes_of("default"), in, 2, outcomes, &f.err);
+    r = store_append(f.source, bytes_of("default"), in, 2, outcomes, &f.err);
     CHECK_INT(t, r, 0);
     CHECK_INT(t, outcomes[0].verdict, STORE_STORED);
     CHECK_INT(t, outcomes[1].verdict, STORE_DUPLICATE);
