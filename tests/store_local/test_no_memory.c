@@ -25,14 +25,12 @@
 #define COULD_NOT_OPEN 10 /* how a child may end */
 
 /* The linker puts these in the place of malloc and so on, in all but the C library. */
-/* NOLINTBEGIN(readability-identifier-naming): the names are its own */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
-/* NOLINTEND(readability-identifier-naming) */
 
 static unsigned long n_asked, fails_at; /* 0: never */
 static bool fails_for_ever;
