@@ -333,11 +333,12 @@ static int open_it(struct life *x)
 
 static int open_to_read(struct life *x)
 {
-    int r = kept_open(&x->f, x->sim, true);
+    struct fixture beside;
 
-    if (r == 0)
-        store_close(x->f.store);
-    x->f.store = NULL;
+    kept_init(&beside);
+    int r = kept_open(&beside, x->sim, true);
+    x->f.err = beside.err;
+    fixture_close(&beside);
     return r;
 }
 
