@@ -94,8 +94,12 @@ int append_check_labels(const struct label *labels, size_t n, struct error *err)
                                  (const char *)name.data);
         }
     }
-    if (label_value(labels, n, bytes_of(LABEL_SERVICE)).len == 0)
+    struct bytes service = label_value(labels, n, bytes_of(LABEL_SERVICE));
+    if (service.len == 0)
         return error_set(err, -EINVAL, "the label " LABEL_SERVICE " is missing");
+    /* Dictionaries know their service as text. */
+    if (memchr(service.data, '\0', service.len))
+        return error_set(err, -EINVAL, "the label " LABEL_SERVICE " has a NUL byte in it");
     return 0;
 }
 

@@ -19,7 +19,9 @@ int64_t retention_now_ns(struct local *l)
         l->trusted_now_ns = wall;
         l->trusted_at_mono = mono;
     }
-    int64_t expected = l->trusted_now_ns + (mono - l->trusted_at_mono);
+    int64_t expected;
+    if (__builtin_add_overflow(l->trusted_now_ns, mono - l->trusted_at_mono, &expected))
+        expected = INT64_MAX;
     int64_t off = wall > expected ? wall - expected : expected - wall;
     if (off > RETENTION_JUMP_NS)
         return expected;

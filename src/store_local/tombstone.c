@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/must.h"
 #include "store_local/commit.h"
@@ -143,6 +144,9 @@ int local_erase(struct store *s, const struct store_scope *scope, struct error *
 
     if (l->options.read_only)
         return error_set(err, -EROFS, "could not erase: the store is open for reading only");
+    struct bytes text = scope->selector->text;
+    if (text.len > 0 && memchr(text.data, '\0', text.len)) /* it is kept as text */
+        return error_set(err, -EINVAL, "could not erase: the selector has a NUL byte in it");
     pthread_mutex_lock(&l->upkeep_lock);
     pthread_mutex_lock(&l->lock);
     struct tenant *t = local_find_tenant(l, scope->tenant);
