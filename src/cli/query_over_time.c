@@ -272,7 +272,7 @@ static void heat_header(const struct heat_map *h, const char *unit, bool is_csv,
     }
     buf_add_str(out, "time");
     for (size_t r = 0; r < h->n_rows; r++)
-        buf_addf(out, ",%lld", (long long)((int64_t)r * cell_ns));
+        buf_addf(out, ",%lld", (long long)r * cell_ns);
     buf_add_byte(out, '\n');
 }
 

@@ -29,7 +29,7 @@ static const struct {
     {"h", 3600 * SECOND_NS},
     {"d", 86400 * SECOND_NS},
     {"w", 7 * (86400 * SECOND_NS)},
-    {"y", 365 * 86400 * SECOND_NS},
+    {"y", 365 * (86400 * SECOND_NS)},
 };
 
 static bool is_digit(struct bytes s, size_t at)
