@@ -82,7 +82,7 @@ static struct choice choose_unary(const uint64_t *values, size_t n, unsigned mos
 
     for (size_t i = 0; i < n; i++)
         sum += values[i];
-    unsigned first = bits_of(sum / n);
+    unsigned first = bits_of(n > 0 ? sum / n : 0);
     for (unsigned w = first > 2 ? first - 2 : 0; w <= first && w <= UNARY_WIDTH_MAX; w++) {
         uint64_t zeros = 0;
         if (mask_of(most) >> w > UNARY_MAX)

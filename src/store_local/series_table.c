@@ -288,7 +288,7 @@ static int apply_definition(struct series_table *t, const struct definition *d, 
 
 int series_apply(struct series_table *t, struct bytes *in, struct series **ret, struct error *err)
 {
-    struct definition d;
+    struct definition d = {0};
 
     if (!take_definition(in, &d))
         return error_set(err, -EBADMSG, "the definition of a series is malformed");
@@ -313,7 +313,7 @@ bool series_table_pad(struct series_table *t, uint32_t up_to)
 int series_apply_sparse(struct series_table *t, struct bytes *in, struct series **ret,
                         struct error *err)
 {
-    struct definition d;
+    struct definition d = {0};
 
     if (!take_definition(in, &d) || d.id - 1 > t->all.len + SPARSE_MAX)
         return error_set(err, -EBADMSG, "the definition of a series is malformed");

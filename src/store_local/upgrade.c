@@ -68,6 +68,7 @@ int local_upgrade(struct fs *fs, store_report_fn report, void *ctx, struct error
     CLEANUP(fs_freep) struct fs *owned = fs;
     CLEANUP(scout_freep) struct local *l = scout_new(fs, NULL);
 
+    (void)owned;
     int r = fs_exists(fs, MANIFEST_NAME, err);
     if (r == 0)
         return error_set(err, -ENOENT, "there is no store here: %s is missing", MANIFEST_NAME);

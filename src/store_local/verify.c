@@ -33,7 +33,8 @@ void verify_begin_file(struct verify *v, const char *name)
     v->in_file = 0;
 }
 
-static void tell(struct verify *v, bool is_bad, const char *fmt, va_list args)
+__attribute__((format(printf, 3, 0))) static void tell(struct verify *v, bool is_bad,
+                                                       const char *fmt, va_list args)
 {
     struct error text;
     int n = 0;

@@ -376,7 +376,6 @@ static void rare_exceptions_are_bridged(struct test *t)
 static void every_width_survives(struct test *t)
 {
     static struct rows r;
-    CLEANUP(buf_done) struct buf out = {0};
 
     for (unsigned width = 0; width <= 64; width++)
         for (size_t n = 1; n < 1100; n = n < 20 ? n + 1 : n * 2 - 7) {

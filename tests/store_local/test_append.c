@@ -258,8 +258,8 @@ static void tenants_have_sound_names(struct test *t)
                                       "..",
                                       "a/b",
                                       "t\xc3\xa4",
-                                      "0123456789012345678901234567890123456789012345678901234567"
-                                      "890123456"};
+                                      ("0123456789012345678901234567890123456789"
+                                       "012345678901234567890123456")};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         int r = store_append(f.source, bytes_of(bad[i]), &in, 1, &out, &f.err);
         CHECK_INT(t, r, -EINVAL);
