@@ -107,8 +107,7 @@ void measure_settle(struct store *s)
 
 atomic_uint measure_retries;
 
-void measure_append(struct store *s, struct store_source *source, const struct store_incoming *in,
-                    size_t n)
+void measure_append(struct store_source *source, const struct store_incoming *in, size_t n)
 {
     struct store_outcome outcomes[APPEND_MAX];
     struct error err;

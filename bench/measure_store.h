@@ -26,8 +26,7 @@ void measure_settle(struct store *s);
 /* Appends; all must be stored. While the store's memory is full it tries again, as a client would:
  * measure_retries counts. */
 extern atomic_uint measure_retries;
-void measure_append(struct store *s, struct store_source *source, const struct store_incoming *in,
-                    size_t n);
+void measure_append(struct store_source *source, const struct store_incoming *in, size_t n);
 uint64_t measure_disk_bytes(const char *dir);
 double measure_peak_rss_mb(void);
 

@@ -35,7 +35,7 @@ struct large {
 static void append_batch(struct large *l)
 {
     if (l->batch.n > 0)
-        measure_append(l->store, l->source, l->batch.incoming, l->batch.n);
+        measure_append(l->source, l->batch.incoming, l->batch.n);
     l->batch.n = 0;
     store_source_reset(l->source);
 }
@@ -197,7 +197,7 @@ static void make_segments(const char *dir, uint32_t n)
         p->duration_ns = DATA_WINDOW_NS;
         profile_add_value(p, dict_frame(d, 0, f, 1, 0, 0), 1);
         struct store_incoming in = {.profile = p, .labels = labels, .n_labels = 1};
-        measure_append(s, source, &in, 1);
+        measure_append(source, &in, 1);
         if (store_upkeep(s, UPKEEP_FLUSH, &err) < 0)
             measure_die("flush", err.text);
         store_source_reset(source);

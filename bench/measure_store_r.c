@@ -50,7 +50,7 @@ static void send_one(struct sending *s, struct store_source *source, size_t i)
     struct store_incoming incoming = {
         .profile = source->set->profiles.data[0], .labels = labels, .n_labels = 2};
     double start = measure_wall();
-    measure_append(s->store, source, &incoming, 1);
+    measure_append(source, &incoming, 1);
     s->latencies[i] = measure_wall() - start;
     store_source_reset(source);
 }

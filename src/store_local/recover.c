@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/bisect.h"
 #include "segment/chunk_log.h"
 #include "segment/file_name.h"
 #include "segment/manifest_file.h"
@@ -479,11 +480,9 @@ int recover_settle(struct local *l, struct error *err)
 
 static bool has_segment(const struct version *v, uint64_t id)
 {
-    for (size_t i = 0; i < v->segments.len; i++) {
-        if (v->segments.data[i]->id == id)
-            return true;
-    }
-    return false;
+    size_t at = BISECT(v->segments.len, i, v->segments.data[i]->id < id);
+
+    return at < v->segments.len && v->segments.data[at]->id == id;
 }
 
 struct cleaner {
