@@ -180,13 +180,14 @@ static bool parse_date(struct bytes s, int64_t *ret)
         if (!take_fraction(s, &at, &fraction) || !take_offset(s, at, &offset))
             return false;
     }
-    if (tm.tm_year < 1970 || tm.tm_year > 2261 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
+    if (tm.tm_year < 1970 || tm.tm_year > 2262 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
         tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
-    *ret = ((int64_t)timegm(&tm) - offset) * SECOND_NS + fraction;
-    return true;
+    /* The last year that fits does not fit whole. */
+    return !__builtin_mul_overflow((int64_t)timegm(&tm) - offset, SECOND_NS, ret) &&
+           !__builtin_add_overflow(*ret, fraction, ret);
 }
 
 int time_parse(struct bytes text, int64_t now_ns, int64_t *ret, struct error *err)

@@ -100,6 +100,12 @@ static void writes_times(struct test *t)
     CHECK_STR(t, time_text(1767225600 * S, text), "2026-01-01T00:00:00Z");
     CHECK_STR(t, time_text(1767225600 * S + 250000000, text), "2026-01-01T00:00:00.25Z");
     CHECK_STR(t, time_text(-1, text), "1969-12-31T23:59:59.999999999Z");
+    int64_t back;
+    CHECK_STR(t, time_text(INT64_MAX, text), "2262-04-11T23:47:16.854775807Z");
+    CHECK_INT(t, time_parse(bytes_of(text), 0, &back, NULL), 0);
+    CHECK(t, back == INT64_MAX);
+    CHECK_INT(t, time_parse(BYTES("2262-04-11T23:47:16.854775808Z"), 0, &back, NULL), -22);
+    CHECK_INT(t, time_parse(BYTES("2262-12-31"), 0, &back, NULL), -22);
 }
 
 static const struct test_case cases[] = {TEST(reads_times_as_people_write_them),
