@@ -57,3 +57,31 @@ static inline int64_t unzigzag(uint64_t v)
 {
     return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
+
+static inline void add_signed(struct buf *out, int64_t v)
+{
+    add_varint(out, zigzag(v));
+}
+
+static inline bool take_signed(struct bytes *in, int64_t *ret)
+{
+    uint64_t v;
+
+    if (!take_varint(in, &v))
+        return false;
+    *ret = unzigzag(v);
+    return true;
+}
+
+/* False, too, for a number that does not fit. */
+static inline bool take_u32(struct bytes *in, uint32_t *ret)
+{
+    struct bytes rest = *in;
+    uint64_t v;
+
+    if (!take_varint(&rest, &v) || v > UINT32_MAX)
+        return false;
+    *in = rest;
+    *ret = (uint32_t)v;
+    return true;
+}

@@ -25,11 +25,6 @@
 
 _Static_assert(N_MARKS == 9, "the layout above has as many counts as there are tables");
 
-static void add_signed(struct buf *out, int64_t v)
-{
-    add_varint(out, zigzag(v));
-}
-
 static void add_distance(struct buf *out, uint64_t v, uint64_t *before)
 {
     add_signed(out, (int64_t)(v - *before));

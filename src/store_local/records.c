@@ -3,35 +3,10 @@
 #include "base/le.h"
 #include "segment/varint.h"
 
-static void add_signed(struct buf *out, int64_t v)
-{
-    add_varint(out, zigzag(v));
-}
-
 static void add_string(struct buf *out, struct bytes s)
 {
     add_varint(out, s.len);
     buf_add_bytes(out, s);
-}
-
-static bool take_signed(struct bytes *in, int64_t *ret)
-{
-    uint64_t v;
-
-    if (!take_varint(in, &v))
-        return false;
-    *ret = unzigzag(v);
-    return true;
-}
-
-static bool take_u32(struct bytes *in, uint32_t *ret)
-{
-    uint64_t v;
-
-    if (!take_varint(in, &v) || v > UINT32_MAX)
-        return false;
-    *ret = (uint32_t)v;
-    return true;
 }
 
 static bool take_string(struct bytes *in, struct bytes *ret)

@@ -145,16 +145,6 @@ static bool take_times(struct bytes *in, uint64_t n, int64_t start_ns, struct si
     return true;
 }
 
-static bool take_u32(struct bytes *in, uint32_t *ret)
-{
-    uint64_t v;
-
-    if (!take_varint(in, &v) || v > UINT32_MAX)
-        return false;
-    *ret = (uint32_t)v;
-    return true;
-}
-
 static bool take_rows(struct bytes *in, const struct front *f, int64_t start_ns,
                       struct side_row *rows, int64_t *values)
 {

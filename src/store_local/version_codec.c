@@ -32,11 +32,6 @@ static void put_text(struct buf *out, const char *s)
     buf_add_bytes(out, text);
 }
 
-static void put_signed(struct buf *out, int64_t v)
-{
-    add_varint(out, zigzag(v));
-}
-
 static const size_t mark_fields[] = {
     offsetof(struct epoch_mark, strings),   offsetof(struct epoch_mark, functions),
     offsetof(struct epoch_mark, mappings),  offsetof(struct epoch_mark, locations),
@@ -58,10 +53,10 @@ static void encode_segment(const struct segment *s, struct buf *out)
     add_varint(out, (uint64_t)s->kind);
     add_varint(out, s->tenant);
     add_varint(out, s->tier);
-    put_signed(out, s->window_start_ns);
-    put_signed(out, s->window_len_ns);
-    put_signed(out, s->min_ns);
-    put_signed(out, s->max_ns);
+    add_signed(out, s->window_start_ns);
+    add_signed(out, s->window_len_ns);
+    add_signed(out, s->min_ns);
+    add_signed(out, s->max_ns);
     add_varint(out, s->n_rows);
     add_varint(out, s->n_samples);
     add_varint(out, s->bytes);
@@ -81,7 +76,7 @@ static void encode_epoch(const struct epoch_entry *e, struct buf *out)
     add_varint(out, e->id);
     add_varint(out, e->tenant);
     add_varint(out, e->file_len);
-    put_signed(out, e->created_ns);
+    add_signed(out, e->created_ns);
     put_text(out, e->service);
     for (size_t i = 0; i < ARRAY_SIZE(mark_fields); i++)
         add_varint(out, *mark_field(&mark, i));
@@ -102,11 +97,11 @@ void version_encode(const struct version *v, struct buf *out)
         add_varint(out, t->id);
         put_text(out, t->name);
         add_varint(out, t->series_file_len);
-        put_signed(out, t->policy.max_age_ns);
-        put_signed(out, t->policy.max_span_age_ns);
+        add_signed(out, t->policy.max_age_ns);
+        add_signed(out, t->policy.max_span_age_ns);
         add_varint(out, t->policy.max_bytes);
-        put_signed(out, t->floors.profiles_ns);
-        put_signed(out, t->floors.spans_ns);
+        add_signed(out, t->floors.profiles_ns);
+        add_signed(out, t->floors.spans_ns);
     }
     add_varint(out, v->epochs.len);
     for (size_t i = 0; i < v->epochs.len; i++)
@@ -116,8 +111,8 @@ void version_encode(const struct version *v, struct buf *out)
         const struct tombstone *t = &v->tombstones.data[i];
         add_varint(out, t->seq);
         add_varint(out, t->tenant);
-        put_signed(out, t->from_ns);
-        put_signed(out, t->to_ns);
+        add_signed(out, t->from_ns);
+        add_signed(out, t->to_ns);
         put_text(out, t->selector);
     }
     add_varint(out, v->segments.len);
@@ -146,7 +141,7 @@ static uint64_t take(struct taker *t, uint64_t max)
     return v;
 }
 
-static int64_t take_signed(struct taker *t)
+static int64_t take_zigzag(struct taker *t)
 {
     return unzigzag(take(t, UINT64_MAX));
 }
@@ -190,11 +185,11 @@ static void decode_tenants(struct taker *t, struct version *v)
         struct tenant_entry e = {.id = (uint32_t)take_ascending(t, &before, UINT32_MAX)};
         e.name = take_text(t);
         e.series_file_len = take(t, INT64_MAX);
-        e.policy.max_age_ns = take_signed(t);
-        e.policy.max_span_age_ns = take_signed(t);
+        e.policy.max_age_ns = take_zigzag(t);
+        e.policy.max_span_age_ns = take_zigzag(t);
         e.policy.max_bytes = take(t, UINT64_MAX);
-        e.floors.profiles_ns = take_signed(t);
-        e.floors.spans_ns = take_signed(t);
+        e.floors.profiles_ns = take_zigzag(t);
+        e.floors.spans_ns = take_zigzag(t);
         if (!vec_push(&v->budget, &v->tenants, e)) {
             t->failure = t->what;
             free(e.name);
@@ -211,7 +206,7 @@ static void decode_epochs(struct taker *t, struct version *v)
         struct epoch_entry e = {.id = take_ascending(t, &before, UINT64_MAX)};
         e.tenant = (uint32_t)take(t, UINT32_MAX);
         e.file_len = take(t, INT64_MAX);
-        e.created_ns = take_signed(t);
+        e.created_ns = take_zigzag(t);
         e.service = take_text(t);
         for (size_t i = 0; i < ARRAY_SIZE(mark_fields); i++)
             *mark_field(&e.mark, i) = (uint32_t)take(t, UINT32_MAX);
@@ -230,8 +225,8 @@ static void decode_tombstones(struct taker *t, struct version *v)
     for (uint64_t n = take_count(t, 5); n > 0 && !t->failure; n--) {
         struct tombstone e = {.seq = take_ascending(t, &before, v->tombstone_seq)};
         e.tenant = (uint32_t)take(t, UINT32_MAX);
-        e.from_ns = take_signed(t);
-        e.to_ns = take_signed(t);
+        e.from_ns = take_zigzag(t);
+        e.to_ns = take_zigzag(t);
         e.selector = take_text(t);
         if (!vec_push(&v->budget, &v->tombstones, e)) {
             t->failure = t->what;
@@ -272,10 +267,10 @@ static void decode_segments(struct taker *t, struct version *v)
         s->kind = (enum segment_kind)take(t, SEGMENT_SPANS);
         s->tenant = (uint32_t)take(t, UINT32_MAX);
         s->tier = (uint8_t)take(t, UINT8_MAX);
-        s->window_start_ns = take_signed(t);
-        s->window_len_ns = take_signed(t);
-        s->min_ns = take_signed(t);
-        s->max_ns = take_signed(t);
+        s->window_start_ns = take_zigzag(t);
+        s->window_len_ns = take_zigzag(t);
+        s->min_ns = take_zigzag(t);
+        s->max_ns = take_zigzag(t);
         s->n_rows = take(t, UINT64_MAX);
         s->n_samples = take(t, UINT64_MAX);
         s->bytes = take(t, INT64_MAX);
