@@ -62,13 +62,19 @@ static struct bytes group(const struct regex *re, struct bytes text, size_t n)
     return (struct bytes){text.data + span[2 * n], span[2 * n + 1] - span[2 * n]};
 }
 
+/* What pcre2_match() says; a text without bytes gets an address. */
+static int search(const struct regex *re, struct bytes *text)
+{
+    static const uint8_t nothing[1];
+    if (!text->data)
+        text->data = nothing;
+    return pcre2_match(re->code, text->data, text->len, 0, 0, re->match, re->context);
+}
+
 bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
                    struct bytes *ret_group)
 {
-    static const uint8_t nothing[1];
-    if (!text.data)
-        text.data = nothing;
-    int n = pcre2_match(re->code, text.data, text.len, 0, 0, re->match, re->context);
+    int n = search(re, &text);
     if (n < 0)
         return false;
     if (ret_match)
@@ -81,4 +87,9 @@ bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_
 bool regex_matches(const struct regex *re, struct bytes text)
 {
     return regex_capture(re, text, NULL, NULL);
+}
+
+bool regex_misses(const struct regex *re, struct bytes text)
+{
+    return search(re, &text) == PCRE2_ERROR_NOMATCH;
 }

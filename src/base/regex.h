@@ -20,6 +20,10 @@ DEFINE_CLEANUP(struct regex *, regex_free)
 
 bool regex_matches(const struct regex *re, struct bytes text);
 
+/* Whether there is no match for certain: false also when matching was given up. Who acts on what
+ * does not match asks this, so that a pattern without end selects nothing either way. */
+bool regex_misses(const struct regex *re, struct bytes text);
+
 /* The span of the first match and of its first group (len 0 and data NULL when unset). False when
  * there is no match. */
 bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,

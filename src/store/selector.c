@@ -252,7 +252,7 @@ bool matcher_holds(const struct matcher *m, struct bytes value)
     case MATCH_REGEX:
         return regex_matches(m->regex, value);
     default:
-        return !regex_matches(m->regex, value);
+        return regex_misses(m->regex, value);
     }
 }
 

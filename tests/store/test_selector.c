@@ -108,6 +108,21 @@ static void bounds_what_it_reads(struct test *t)
     CHECK(t, strstr(err.text, "more than 64 matchers") != NULL);
 }
 
+static void a_pattern_without_end_selects_nothing_either_way(struct test *t)
+{
+    static char value[64];
+    memset(value, 'a', sizeof(value) - 2);
+    const struct label label = {BYTES("pod"), bytes_of(value)};
+    static const char *const cases[] = {"{pod=~\"(a*)*(a*)*(a*)*b\"}",
+                                        "{pod!~\"(a*)*(a*)*(a*)*b\"}"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        CLEANUP(selector_freep) struct selector *s = NULL;
+        CHECK_INT(t, selector_parse(bytes_of(cases[i]), &s, NULL), 0);
+        CHECK(t, !selector_matches(s, &label, 1));
+    }
+}
+
 static void normalizes_labels(struct test *t)
 {
     struct label labels[] = {{BYTES("b"), BYTES("1")}, {BYTES("a"), BYTES("old")},
@@ -121,7 +136,10 @@ static void normalizes_labels(struct test *t)
     CHECK(t, label_value(labels, 3, BYTES("zz")).len == 0);
 }
 
-static const struct test_case cases[] = {
-    TEST(selects_by_every_operator), TEST(takes_the_type_before_the_brace),
-    TEST(says_what_is_wrong_and_where), TEST(bounds_what_it_reads), TEST(normalizes_labels)};
+static const struct test_case cases[] = {TEST(selects_by_every_operator),
+                                         TEST(takes_the_type_before_the_brace),
+                                         TEST(says_what_is_wrong_and_where),
+                                         TEST(bounds_what_it_reads),
+                                         TEST(a_pattern_without_end_selects_nothing_either_way),
+                                         TEST(normalizes_labels)};
 TEST_MAIN(cases)
