@@ -50,6 +50,16 @@ static int look(void *arg, uint64_t offset, struct bytes payload, struct error *
     return 0;
 }
 
+static int look_at_list(void *arg, uint64_t offset, struct bytes list, struct error *err)
+{
+    struct seen *seen = arg;
+
+    (void)err;
+    REQUIRE(offset >= FILE_HEAD_BYTES && list.len <= CHUNK_BYTES_MAX);
+    seen->n++;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     CLEANUP(buf_done) struct buf file = {0};
@@ -66,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct sim_fs *sim = fuzz_disk("dict", PATH, buf_bytes(&file));
     struct chunk_log log = {sim_fs_fs(sim), PATH, ID};
     struct seen seen = {.last = bytes_head(in, 100)};
-    struct chunk_visitor visitor = {look, &seen};
+    struct chunk_visitor visitor = {look, &seen, look_at_list};
     uint64_t end = file.len;
 
     int r = chunk_log_read(&log, end, visitor, &report, &err);
