@@ -18,6 +18,8 @@ build|pc libpcre2-8|libpcre2-dev|regular expressions of users
 build|pc libxxhash|libxxhash-dev|checksums of what is stored
 build|pc sqlite3|libsqlite3-dev|what people edit (tokens, tenants, deployments)
 build|pc openssl|libssl-dev|profiles from https URLs
+build|pc libnghttp2|libnghttp2-dev|HTTP/2
+build|pc yaml-0.1|libyaml-dev|configuration files
 build|pc libedit|libedit-dev|history and completion at the prompt
 build|pc libdw|libdw-dev|DWARF lines and inlined functions
 build|pc libelf|libelf-dev|ELF files
@@ -33,6 +35,9 @@ test|cmd go|golang-go|go tool pprof, to compare with
 test|cmd node|nodejs|makes fresh heap snapshots
 test|cmd npm|npm|fetches an independent heap analyser to compare with
 test|cmd chromium|chromium|opens flame graphs in a real browser
+test|cmd curl|curl|sends what users send
+test|cmd h2load|nghttp2-client|an independent HTTP/2 client
+test|cmd openssl|openssl|makes certificates
 test|cmd dot|graphviz|draws call graphs
 test|cmd objdump|binutils|an independent view of binaries
 lint|cmd clang-format|clang-format|checks the layout of code

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "server/call.h"
+#include "store/selector.h"
+
+/*
+ * What every way in has in common: profiles that were decoded into the worker's source get their
+ * labels, are masked, checked against the tenant's limits, and appended, durable when this returns.
+ *
+ *     decode into c->worker->source->set        (store_source_reset() was called before the
+ * handler) ingest_set(c, &options, &result, err)
+ */
+struct ingest_options {
+    const char *format; /* static, for metrics: "otlp", "pprof", "jfr"... */
+
+    /* Labels that the request gives for all of its profiles; they win over those of a resource.
+     * Names are as they came: aliases (service_name, env, commit...) are mapped. */
+    const struct label *labels;
+    size_t n_labels;
+
+    /* The window, for profiles that do not say theirs; 0: now. */
+    int64_t from_ns, until_ns;
+
+    bool is_instant; /* found at a moment, whatever the types say */
+    bool has_id;     /* of a request with one profile */
+    uint8_t id[16];
+};
+
+struct ingest_result {
+    size_t profiles, stored, duplicates, rejected;
+    struct error why; /* of the first rejection */
+};
+
+/* 0 also when every profile was rejected. -EAGAIN (over a rate, or the store is behind), -ENOSPC,
+ * -EROFS, -ENOBUFS: then nothing was stored. */
+int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_result *ret,
+               struct error *err);
+
+/* The label name that is kept for `name`: service_name is service.name, env is
+ * deployment.environment.name... Others are themselves. */
+struct bytes ingest_label_name(struct bytes name);

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <pthread.h>
+
+#include "catalog/catalog.h"
+#include "config/server_config.h"
+#include "net/http_server.h"
+#include "server/call.h"
+#include "server/metrics.h"
+#include "server/server.h"
+#include "store/store.h"
+
+/* What a server holds. Handlers use `store`, `catalog`, `config` and `metrics`; every other part
+ * belongs to the file named beside it. */
+struct server {
+    const struct server_config *config;
+    struct store *store;
+    struct catalog *catalog; /* NULL when it could not be opened: said in the log */
+    struct metrics *metrics;
+    struct http_server *http;
+
+    struct jobs *jobs;               /* jobs.c: queues and workers */
+    struct auth *auth;               /* auth.c: tokens, tenants */
+    struct tenant_limits *limits;    /* tenant_limits.c */
+    struct mask *mask;               /* mask.c: the rules */
+    struct deployments *deployments; /* deployments.c: versions seen */
+    struct control *control;         /* control.c: agents, directives */
+    struct names *names;             /* names.c: debug files; names for addresses */
+    struct self_profiler *self;      /* self_profile.c */
+
+    int64_t start_ns;
+    atomic_bool is_draining;
+};
+
+/* Writes a line to the log: level 0 debug, 1 info, 2 warning, 3 error. */
+void server_log(struct server *s, int level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
