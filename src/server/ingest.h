@@ -10,6 +10,15 @@
  *     decode into c->worker->source->set        (store_source_reset() was called before the
  * handler) ingest_set(c, &options, &result, err)
  */
+
+/* What one profile of a set has of its own. */
+struct ingest_profile {
+    const struct label *labels; /* win over those of the request */
+    size_t n_labels;
+    bool has_id;
+    uint8_t id[16];
+};
+
 struct ingest_options {
     const char *format; /* static, for metrics: "otlp", "pprof", "jfr"... */
 
@@ -17,6 +26,8 @@ struct ingest_options {
      * Names are as they came: aliases (service_name, env, commit...) are mapped. */
     const struct label *labels;
     size_t n_labels;
+
+    const struct ingest_profile *each; /* NULL, or one for each profile of the set */
 
     /* The window, for profiles that do not say theirs; 0: now. */
     int64_t from_ns, until_ns;
