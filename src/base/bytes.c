@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
+
 static bool is_space(uint8_t c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -101,4 +103,118 @@ bool bytes_to_double(struct bytes a, double *ret)
         return false;
     *ret = v;
     return true;
+}
+
+bool bytes_to_size(struct bytes a, uint64_t *ret)
+{
+    static const char letters[] = "kmgt";
+    size_t digits = 0;
+    uint64_t n;
+    unsigned shift = 0;
+
+    while (digits < a.len && a.data[digits] >= '0' && a.data[digits] <= '9')
+        digits++;
+    struct bytes unit = bytes_from(a, digits);
+    const char *letter = unit.len > 0 ? memchr(letters, unit.data[0] | 0x20, 4) : NULL;
+    if (letter) {
+        shift = 10 * (unsigned)(letter - letters + 1);
+        unit = bytes_from(unit, 1);
+        if (unit.len == 2 && (unit.data[0] | 0x20) == 'i')
+            unit = bytes_from(unit, 1);
+    }
+    bool has_known_unit = unit.len == 0 || (unit.len == 1 && (unit.data[0] | 0x20) == 'b');
+    if (!has_known_unit || !bytes_to_u64(bytes_head(a, digits), &n) || n > UINT64_MAX >> shift)
+        return false;
+    *ret = n << shift;
+    return true;
+}
+
+#define SECOND_NS ((int64_t)1000000000)
+
+/* The number at the front of *a, which is taken off. False when there is none or it is too large.
+ */
+static bool take_number(struct bytes *a, int64_t *ret)
+{
+    size_t n = 0;
+    uint64_t v;
+
+    while (n < a->len && a->data[n] >= '0' && a->data[n] <= '9')
+        n++;
+    if (!bytes_to_u64(bytes_head(*a, n), &v) || v > INT64_MAX)
+        return false;
+    *a = bytes_from(*a, n);
+    *ret = (int64_t)v;
+    return true;
+}
+
+static bool take_unit(struct bytes *a, int64_t *ret)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {
+        {"ns", 1},
+        {"us", 1000},
+        {"ms", 1000000},
+        {"s", SECOND_NS},
+        {"m", 60 * SECOND_NS},
+        {"h", 3600 * SECOND_NS},
+        {"d", 86400 * SECOND_NS},
+        {"w", 7 * (86400 * SECOND_NS)},
+        {"y", 365 * (86400 * SECOND_NS)},
+    };
+    size_t n = 0;
+
+    while (n < a->len && a->data[n] >= 'a' && a->data[n] <= 'z')
+        n++;
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+        if (bytes_are(bytes_head(*a, n), units[i].name)) {
+            *a = bytes_from(*a, n);
+            *ret = units[i].ns;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool bytes_to_duration(struct bytes a, int64_t *ret)
+{
+    int64_t total = 0, number, unit;
+
+    if (a.len == 0)
+        return false;
+    while (a.len > 0) {
+        if (!take_number(&a, &number) || !take_unit(&a, &unit) ||
+            __builtin_mul_overflow(number, unit, &number) ||
+            __builtin_add_overflow(total, number, &total))
+            return false;
+    }
+    *ret = total;
+    return true;
+}
+
+#define DISTANCE_MAX 64
+
+size_t bytes_distance(struct bytes a, struct bytes b)
+{
+    size_t row[DISTANCE_MAX + 1];
+
+    if (a.len > DISTANCE_MAX || b.len > DISTANCE_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            size_t best = diagonal + (a.data[i - 1] != b.data[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b.len];
 }

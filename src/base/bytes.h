@@ -72,3 +72,13 @@ bool bytes_to_u64(struct bytes a, uint64_t *ret);
 bool bytes_to_i64(struct bytes a, int64_t *ret);
 bool bytes_to_hex(struct bytes a, uint64_t *ret);
 bool bytes_to_double(struct bytes a, double *ret);
+
+/* "64MiB", "4k", "1GB", "123": K, M, G and T are powers of 1024 however they are spelled. */
+bool bytes_to_size(struct bytes a, uint64_t *ret);
+
+/* "250ms", "30s", "5m", "1h30m", "2d", "1w", "1y" (365 days), in nanoseconds. */
+bool bytes_to_duration(struct bytes a, int64_t *ret);
+
+/* How many letters must be put in, left out or changed to make b of a, for "did you mean". SIZE_MAX
+ * when one is longer than 64. */
+size_t bytes_distance(struct bytes a, struct bytes b);

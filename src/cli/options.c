@@ -259,23 +259,12 @@ static bool parse_bool(const char *value, bool *ret)
 
 static bool parse_size(const char *value, size_t *ret)
 {
-    static const struct {
-        const char *suffix;
-        unsigned shift;
-    } units[] = {{"", 0},    {"b", 0},    {"k", 10}, {"kb", 10}, {"kib", 10}, {"m", 20},
-                 {"mb", 20}, {"mib", 20}, {"g", 30}, {"gb", 30}, {"gib", 30}};
-    size_t digits = strspn(value, "0123456789");
     uint64_t n;
 
-    if (!bytes_to_u64((struct bytes){(const uint8_t *)value, digits}, &n))
+    if (!bytes_to_size(bytes_of(value), &n))
         return false;
-    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-        if (strcasecmp(value + digits, units[i].suffix) == 0 && n <= SIZE_MAX >> units[i].shift) {
-            *ret = (size_t)n << units[i].shift;
-            return true;
-        }
-    }
-    return false;
+    *ret = (size_t)n;
+    return true;
 }
 
 static bool parse_color(const char *value, enum color_mode *ret)
@@ -415,31 +404,6 @@ int options_set(struct options *o, const char *name, const char *value, struct e
     return 0;
 }
 
-/* How many edits apart two names are, for "did you mean". */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[33], n = strlen(b);
-
-    if (n > 32 || strlen(a) > 32)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
 bool options_is_one_of(const char *name, unsigned groups)
 {
     const struct option *option = find(name);
@@ -452,7 +416,7 @@ static const char *closest(const char *name, unsigned groups)
     size_t best_distance = 3;
 
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-        size_t d = distance(name, table[i].name);
+        size_t d = bytes_distance(bytes_of(name), bytes_of(table[i].name));
         if (d < best_distance && d < strlen(table[i].name) && (table[i].groups & groups)) {
             best_distance = d;
             best = table[i].name;

@@ -17,21 +17,6 @@ static int bad_time(struct bytes text, struct error *err)
                      (int)(text.len < 60 ? text.len : 60), (const char *)text.data);
 }
 
-static const struct {
-    const char *name;
-    int64_t ns;
-} units[] = {
-    {"ns", 1},
-    {"us", 1000},
-    {"ms", 1000000},
-    {"s", SECOND_NS},
-    {"m", 60 * SECOND_NS},
-    {"h", 3600 * SECOND_NS},
-    {"d", 86400 * SECOND_NS},
-    {"w", 7 * (86400 * SECOND_NS)},
-    {"y", 365 * (86400 * SECOND_NS)},
-};
-
 static bool is_digit(struct bytes s, size_t at)
 {
     return at < s.len && s.data[at] >= '0' && s.data[at] <= '9';
@@ -50,38 +35,9 @@ static bool take_number(struct bytes s, size_t *at, int64_t *ret)
     return true;
 }
 
-static bool take_unit(struct bytes s, size_t *at, int64_t *ret)
-{
-    size_t from = *at;
-    while (*at < s.len && s.data[*at] >= 'a' && s.data[*at] <= 'z')
-        (*at)++;
-    struct bytes name = {s.data + from, *at - from};
-    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-        if (bytes_are(name, units[i].name)) {
-            *ret = units[i].ns;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_duration(struct bytes s, int64_t *ret)
-{
-    int64_t total = 0, number, unit;
-    size_t at = 0;
-    while (at < s.len) {
-        if (!take_number(s, &at, &number) || !take_unit(s, &at, &unit) ||
-            __builtin_mul_overflow(number, unit, &number) ||
-            __builtin_add_overflow(total, number, &total))
-            return false;
-    }
-    *ret = total;
-    return s.len > 0;
-}
-
 int duration_parse(struct bytes text, int64_t *ret, struct error *err)
 {
-    if (parse_duration(bytes_trim(text), ret))
+    if (bytes_to_duration(bytes_trim(text), ret))
         return 0;
     return error_set(err, -EINVAL, "\"%.*s\" is no duration: expected 30s, 5m, 1h30m, 2d, 1w or 1y",
                      (int)(text.len < 60 ? text.len : 60), (const char *)text.data);
@@ -95,7 +51,8 @@ static bool parse_relative(struct bytes s, int64_t now_ns, int64_t *ret)
         *ret = now_ns;
         return true;
     }
-    if ((rest.data[0] != '-' && rest.data[0] != '+') || !parse_duration(bytes_from(rest, 1), &span))
+    if ((rest.data[0] != '-' && rest.data[0] != '+') ||
+        !bytes_to_duration(bytes_from(rest, 1), &span))
         return false;
     return rest.data[0] == '-' ? !__builtin_sub_overflow(now_ns, span, ret)
                                : !__builtin_add_overflow(now_ns, span, ret);
