@@ -63,24 +63,33 @@ static struct bytes group(const struct regex *re, struct bytes text, size_t n)
 }
 
 /* What pcre2_match() says; a text without bytes gets an address. */
-static int search(const struct regex *re, struct bytes *text)
+static int search(const struct regex *re, struct bytes *text, size_t from)
 {
     static const uint8_t nothing[1];
     if (!text->data)
         text->data = nothing;
-    return pcre2_match(re->code, text->data, text->len, 0, 0, re->match, re->context);
+    return pcre2_match(re->code, text->data, text->len, from, 0, re->match, re->context);
+}
+
+bool regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
+                  size_t n)
+{
+    int found = search(re, &text, from);
+    for (size_t i = 0; found >= 0 && i < n; i++)
+        groups[i] = i < (size_t)found ? group(re, text, i) : (struct bytes){0};
+    return found >= 0;
 }
 
 bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
                    struct bytes *ret_group)
 {
-    int n = search(re, &text);
-    if (n < 0)
+    struct bytes groups[2];
+    if (!regex_search(re, text, 0, groups, 2))
         return false;
     if (ret_match)
-        *ret_match = group(re, text, 0);
+        *ret_match = groups[0];
     if (ret_group)
-        *ret_group = n > 1 ? group(re, text, 1) : (struct bytes){0};
+        *ret_group = groups[1];
     return true;
 }
 
@@ -91,5 +100,5 @@ bool regex_matches(const struct regex *re, struct bytes text)
 
 bool regex_misses(const struct regex *re, struct bytes text)
 {
-    return search(re, &text) == PCRE2_ERROR_NOMATCH;
+    return search(re, &text, 0) == PCRE2_ERROR_NOMATCH;
 }

@@ -63,18 +63,6 @@ static int make_labels(const struct options *o, const struct profile *p, struct 
     return 0;
 }
 
-/* Live heap and goroutines are found at a moment; everything else is counted over a window. */
-static bool is_instant(const struct profile *p)
-{
-    for (uint32_t i = 0; i < p->n_types; i++) {
-        struct bytes type = dict_text(p->dict, p->types[i].type);
-        if (bytes_start_with(type, BYTES("inuse_")) || bytes_are(type, "goroutine") ||
-            bytes_are(type, "goroutines") || bytes_are(type, "threadcreate"))
-            return true;
-    }
-    return false;
-}
-
 struct import {
     struct options *o;
     struct store *store;
@@ -141,7 +129,7 @@ static int append_one(struct import *im, struct profile *p, const char *path, st
         .profile = p,
         .labels = labels.all,
         .n_labels = labels.n,
-        .is_instant = im->o->is_instant_profile || is_instant(p),
+        .is_instant = im->o->is_instant_profile || profile_is_instant(p),
         .has_id = memcmp(p->profile_id, none, 16) != 0,
     };
     memcpy(in.id, p->profile_id, 16);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/must.h"
 
 struct profile *profile_new(struct dict *d)
@@ -266,6 +267,22 @@ int profile_find_index(const struct profile *p, const char *name, uint32_t *ret,
     char types[256];
     list_types(p, types, sizeof(types));
     return error_set(err, -EINVAL, "sample_index \"%s\" must be one of: %s", name, types);
+}
+
+bool profile_is_instant(const struct profile *p)
+{
+    static const char *const names[] = {"goroutine", "goroutines", "threadcreate"};
+
+    for (uint32_t i = 0; i < p->n_types; i++) {
+        struct bytes type = dict_text(p->dict, p->types[i].type);
+        if (bytes_start_with(type, BYTES("inuse_")))
+            return true;
+        for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+            if (bytes_are(type, names[k]))
+                return true;
+        }
+    }
+    return p->is_cumulative;
 }
 
 struct profile_set *profile_set_new(struct budget *budget)

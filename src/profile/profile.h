@@ -137,6 +137,9 @@ int profile_find_index(const struct profile *p, const char *name, uint32_t *ret,
 /* The column to show when none was asked for: default_type, else the last, as pprof does. */
 uint32_t profile_default_index(const struct profile *p);
 
+/* Whether its values were found at a moment (live heap, goroutines), not counted over a window. */
+bool profile_is_instant(const struct profile *p);
+
 /*
  * What a file or a request holds: profiles over one dictionary, under one budget. Decoders append
  * to a set, so several files may be read into one.

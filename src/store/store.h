@@ -52,6 +52,14 @@ struct store_series {
  * source->set, append, then store_source_reset(): profiles go, the dictionary stays until it has
  * grown past a limit or the store is short of memory.
  */
+enum store_role { STORE_NAMES, STORE_PATHS, STORE_VALUES, STORE_ROLES };
+
+/* By string id of the source's dictionary: the string to keep in its stead, 0 for itself. */
+struct store_rewrite {
+    const uint32_t *to;
+    size_t n;
+};
+
 struct store_source {
     struct budget budget;
     struct profile_set *set;
@@ -59,6 +67,10 @@ struct store_source {
     bool is_too_large;   /* set by the backend: the next reset throws the dictionary away */
     void *backend;       /* translations, owned by the backend */
     struct store *store;
+
+    /* What is kept of names of functions, of paths, and of values of attributes, for whoever masks
+     * them; borrowed. May grow with the dictionary, and change only when that is thrown away. */
+    struct store_rewrite rewrites[STORE_ROLES];
 };
 
 int store_source_new(struct store *store, size_t memory_limit, struct store_source **ret,
@@ -74,13 +86,18 @@ struct store_incoming {
     bool is_instant;
     bool has_id;
     uint8_t id[16]; /* OTLP profile_id, a push's ID: the same one twice is stored once */
+
+    /* Without an id, equal content of one moment is stored once; senders whose labels are the same
+     * (processes of one container) are told apart by this. The same on every machine. */
+    uint64_t sender;
 };
 
 enum store_verdict { STORE_STORED, STORE_DUPLICATE, STORE_REJECTED };
 
 struct store_outcome {
     enum store_verdict verdict;
-    struct error why; /* of a rejection */
+    int code; /* of a rejection: -EINVAL, -ERANGE (its time), -EDQUOT (too many series)... */
+    struct error why;
 };
 
 /* What a sample was taken in, for correlation. Strings are borrowed for the call. */

@@ -126,18 +126,18 @@ static int check_times(const struct local *l, const struct tenant *t, const stru
     int64_t max_age = t->policy.max_age_ns > 0 ? t->policy.max_age_ns : o->max_age_ns;
 
     if (start <= 0)
-        return error_set(err, -EINVAL, "the profile does not say when it was taken");
+        return error_set(err, -ERANGE, "the profile does not say when it was taken");
     if (p->duration_ns < 0 || __builtin_add_overflow(start, p->duration_ns, &end))
-        return error_set(err, -EINVAL, "a duration of %lld ns cannot be",
+        return error_set(err, -ERANGE, "a duration of %lld ns cannot be",
                          (long long)p->duration_ns);
     if (start - now > o->max_future_ns)
-        return error_set(err, -EINVAL, "the profile is from %s in the future: the limit is %s",
+        return error_set(err, -ERANGE, "the profile is from %s in the future: the limit is %s",
                          duration_text(start - now, is), duration_text(o->max_future_ns, limit));
     if (now - start > max_age)
-        return error_set(err, -EINVAL, "the profile is %s old: profiles are kept for %s",
+        return error_set(err, -ERANGE, "the profile is %s old: profiles are kept for %s",
                          duration_text(now - start, is), duration_text(max_age, limit));
     if (start < t->floors.profiles_ns)
-        return error_set(err, -EINVAL,
+        return error_set(err, -ERANGE,
                          "the profile is from %s before the oldest that are kept: older ones "
                          "were removed by retention",
                          duration_text(t->floors.profiles_ns - start, is));
@@ -165,9 +165,10 @@ struct append {
     struct buf payload, side;
 };
 
-static void reject(struct arrival *a, const struct error *why)
+static void reject(struct arrival *a, int code, const struct error *why)
 {
     a->outcome->verdict = STORE_REJECTED;
+    a->outcome->code = code;
     a->outcome->why = *why;
 }
 
@@ -224,14 +225,17 @@ static int gather(struct append *x, struct error *err)
         struct arrival *a = &x->arrivals[i];
         const struct store_incoming *in = a->in;
         struct error why;
-        if (append_check_labels(in->labels, in->n_labels, &why) < 0 ||
-            check_types(in->profile, &why) < 0 ||
-            check_times(l, local_tenant(l, x->tenant), in->profile, &why) < 0) {
-            reject(a, &why);
+        int r = append_check_labels(in->labels, in->n_labels, &why);
+        if (r == 0)
+            r = check_types(in->profile, &why);
+        if (r == 0)
+            r = check_times(l, local_tenant(l, x->tenant), in->profile, &why);
+        if (r < 0) {
+            reject(a, r, &why);
             continue;
         }
         struct bytes service = label_value(in->labels, in->n_labels, bytes_of(LABEL_SERVICE));
-        int r = open_epoch(l, x->tenant, service, &a->epoch, err);
+        r = open_epoch(l, x->tenant, service, &a->epoch, err);
         if (r < 0)
             return r;
     }
@@ -283,7 +287,7 @@ static int need_series(struct append *x, const struct arrival *a, struct series 
     if (*ret)
         return 0;
     if (series_table_len(t) >= x->l->options.max_series)
-        return error_set(err, -EINVAL, "the tenant has %u series: the limit is %u",
+        return error_set(err, -EDQUOT, "the tenant has %u series: the limit is %u",
                          series_table_len(t), x->l->options.max_series);
     struct series *group = in->is_instant ? NULL : add_group(t, key);
     if (group || in->is_instant)
@@ -411,7 +415,7 @@ static int translate_arrival(struct append *x, struct arrival *a, struct transla
                              struct error *err)
 {
     const struct store_incoming *in = a->in;
-    int r = source_map_run(x->map, x->source->generation, a->epoch, in->profile, t, err);
+    int r = source_map_run(x->map, x->source, a->epoch, in->profile, t, err);
 
     if (r != -ENOBUFS || dict_n_nodes(a->epoch->dict) < 2)
         return r;
@@ -421,7 +425,7 @@ static int translate_arrival(struct append *x, struct arrival *a, struct transla
     a->epoch->pins--;
     a->epoch = e;
     e->pins++;
-    return source_map_run(x->map, x->source->generation, e, in->profile, t, err);
+    return source_map_run(x->map, x->source, e, in->profile, t, err);
 }
 
 /* Second step, with the lock held throughout: what counts as logged is in the queue before anybody
@@ -433,13 +437,19 @@ static int prepare(struct append *x, struct arrival *a, struct error *err)
     struct series *s;
     struct error why;
 
-    if (translate_arrival(x, a, &t, &why) < 0 || encode_samples(x, a, &t, &why) < 0 ||
-        need_series(x, a, &s, &why) < 0) {
-        reject(a, &why);
+    int r = translate_arrival(x, a, &t, &why);
+    if (r == 0)
+        r = encode_samples(x, a, &t, &why);
+    if (r == 0)
+        r = need_series(x, a, &s, &why);
+    if (r < 0) {
+        reject(a, r, &why);
         return 0;
     }
-    int r = local_is_stored(x->l, x->tenant, s, a->in->profile->time_unix_ns,
-                            a->in->has_id ? a->in->id : NULL, t.content_hash);
+    if (a->in->sender)
+        t.content_hash = stable_mix(t.content_hash, a->in->sender);
+    r = local_is_stored(x->l, x->tenant, s, a->in->profile->time_unix_ns,
+                        a->in->has_id ? a->in->id : NULL, t.content_hash);
     if (r < 0)
         return error_set(err, r, "could not tell whether a profile is stored already: %s",
                          strerror(-r));
@@ -514,6 +524,7 @@ int local_append(struct store_source *source, struct bytes tenant, const struct 
     for (size_t i = 0; i < n; i++) {
         x.arrivals[i] = (struct arrival){.in = &in[i], .outcome = &ret[i]};
         ret[i].verdict = STORE_REJECTED;
+        ret[i].code = 0;
         ret[i].why.text[0] = '\0';
     }
     pthread_mutex_lock(&l->lock);

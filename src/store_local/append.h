@@ -9,7 +9,7 @@
  */
 #define APPEND_LABELS_MAX      64
 #define APPEND_LABEL_NAME_MAX  256
-#define APPEND_LABEL_VALUE_MAX 1024
+#define APPEND_LABEL_VALUE_MAX 2048
 #define APPEND_BYTES_MAX       ((size_t)48 << 20) /* of the samples of one profile, encoded */
 
 /* store_append() */

@@ -52,6 +52,7 @@ struct source_map {
     VEC(int64_t) side_values;
 
     /* Of the run that is going on. */
+    const struct store_source *source;
     struct epoch *epoch;
     const struct dict *from;
     struct dict *to;
@@ -191,6 +192,18 @@ static uint32_t map_string(struct source_map *m, uint32_t id)
     return remember(m, KIND_STRING, id, dict_string(m->to, dict_text(m->from, id)));
 }
 
+static uint32_t rewritten(const struct source_map *m, enum store_role role, uint32_t id)
+{
+    const struct store_rewrite *w = &m->source->rewrites[role];
+
+    return id < w->n && w->to[id] ? w->to[id] : id;
+}
+
+static uint32_t map_text(struct source_map *m, enum store_role role, uint32_t id)
+{
+    return map_string(m, rewritten(m, role, id));
+}
+
 static uint32_t map_function(struct source_map *m, uint32_t id)
 {
     uint32_t to = id ? find(m, KIND_FUNCTION, id) : 0;
@@ -198,9 +211,9 @@ static uint32_t map_function(struct source_map *m, uint32_t id)
     if (id == 0 || to)
         return to;
     struct function f = m->from->functions.data[id];
-    f.name = map_string(m, f.name);
-    f.system_name = map_string(m, f.system_name);
-    f.file = map_string(m, f.file);
+    f.name = map_text(m, STORE_NAMES, f.name);
+    f.system_name = map_text(m, STORE_NAMES, f.system_name);
+    f.file = map_text(m, STORE_PATHS, f.file);
     return m->failed ? 0 : remember(m, KIND_FUNCTION, id, dict_function(m->to, f));
 }
 
@@ -213,7 +226,7 @@ static uint32_t map_attribute(struct source_map *m, uint32_t id)
     struct attribute a = m->from->attributes.data[id];
     a.key = map_string(m, a.key);
     a.unit = map_string(m, a.unit);
-    a.text = map_string(m, a.text);
+    a.text = map_text(m, STORE_VALUES, a.text);
     return m->failed ? 0 : remember(m, KIND_ATTRIBUTE, id, dict_attribute(m->to, a));
 }
 
@@ -235,7 +248,7 @@ static uint32_t map_to_known_attrs(struct source_map *m, struct attrs set)
         struct attribute a = m->from->attributes.data[m->from->attr_ids.data[set.first + i]];
         a.key = find_text(m, a.key, &missing);
         a.unit = find_text(m, a.unit, &missing);
-        a.text = find_text(m, a.text, &missing);
+        a.text = find_text(m, rewritten(m, STORE_VALUES, a.text), &missing);
         m->ids.data[i] = dict_find_attribute(m->to, a);
         missing |= m->ids.data[i] == 0;
     }
@@ -318,7 +331,7 @@ static uint32_t map_mapping(struct source_map *m, uint32_t id)
     if (id == 0 || to)
         return to;
     struct mapping x = m->from->mappings.data[id];
-    x.file = map_string(m, x.file);
+    x.file = map_text(m, STORE_PATHS, x.file);
     x.build_id = map_string(m, x.build_id);
     x.attrs = map_attrs(m, x.attrs);
     if (m->failed)
@@ -564,12 +577,13 @@ static int run_failed(struct source_map *m, struct error *err)
     return r;
 }
 
-int source_map_run(struct source_map *m, uint64_t generation, struct epoch *e,
+int source_map_run(struct source_map *m, const struct store_source *source, struct epoch *e,
                    const struct profile *p, struct translated *ret, struct error *err)
 {
-    if (generation != m->generation)
+    if (source->generation != m->generation)
         drop_slots(m);
-    m->generation = generation;
+    m->generation = source->generation;
+    m->source = source;
     m->epoch = e;
     m->from = p->dict;
     m->to = e->dict;

@@ -39,9 +39,9 @@ struct translated {
 };
 
 /*
- * Translates a profile over the source's dictionary, whose `generation` says whether it is still
- * the one that was seen last. Adds to the epoch what it lacks. -ENOBUFS when the epoch or the
- * translation is out of memory: the epoch may have grown but is sound.
+ * Translates a profile over the source's dictionary, whose generation says whether it is still the
+ * one that was seen last. Adds to the epoch what it lacks, rewritten as the source says. -ENOBUFS
+ * when the epoch or the translation is out of memory: the epoch may have grown but is sound.
  */
-int source_map_run(struct source_map *m, uint64_t generation, struct epoch *e,
+int source_map_run(struct source_map *m, const struct store_source *source, struct epoch *e,
                    const struct profile *p, struct translated *ret, struct error *err);

@@ -174,10 +174,13 @@ static void a_batch_is_judged_one_by_one(struct test *t)
 static void check_rejected(struct test *t, struct fixture *f, const struct profile *p,
                            const struct label *labels, size_t n, const char *why)
 {
+    bool is_time = strstr(why, "the profile is") || strstr(why, "does not say when") ||
+                   strstr(why, "a duration");
     struct store_incoming in = {.profile = p, .labels = labels, .n_labels = n};
     struct store_outcome out;
     CHECK_INT(t, store_append(f->source, bytes_of("default"), &in, 1, &out, &f->err), 0);
     CHECK_INT(t, out.verdict, STORE_REJECTED);
+    CHECK_INT(t, out.code, is_time ? -ERANGE : -EINVAL);
     CHECK_STR(t, out.why.text, why);
 }
 
@@ -187,7 +190,7 @@ static void rejections_name_their_limit(struct test *t)
     fixture_init(t, &f);
     struct label good[] = {test_label(LABEL_SERVICE, "s")};
     struct label many[65];
-    char names[65][8], big[1100];
+    char names[65][8], big[2100];
     for (int i = 0; i < 65; i++) {
         snprintf(names[i], sizeof(names[i]), "l%02d", i);
         many[i] = test_label(names[i], "v");
@@ -198,9 +201,9 @@ static void rejections_name_their_limit(struct test *t)
     struct label long_name[] = {{{(uint8_t *)big, 257}, bytes_of("v")}, good[0]};
     check_rejected(t, &f, p, long_name, 2,
                    "the name of a label has 257 bytes: 1 to 256 are allowed");
-    struct label long_value[] = {{bytes_of("pod"), {(uint8_t *)big, 1025}}, good[0]};
+    struct label long_value[] = {{bytes_of("pod"), {(uint8_t *)big, 2049}}, good[0]};
     check_rejected(t, &f, p, long_value, 2,
-                   "the value of label \"pod\" has 1025 bytes: at most 1024 are allowed");
+                   "the value of label \"pod\" has 2049 bytes: at most 2048 are allowed");
     struct label unsorted[] = {good[0], test_label("pod", "x")};
     check_rejected(t, &f, p, unsorted, 2, "labels are not sorted at \"pod\"");
     struct label twice[] = {good[0], good[0]};
@@ -559,6 +562,71 @@ static void side_rows_and_labels_of_samples_come_back(struct test *t)
     fixture_done(&f);
 }
 
+static int first_names(void *ctx, const struct store_found *found)
+{
+    const struct dict *d = found->profile->dict;
+    struct buf *out = ctx;
+    for (size_t i = 1; i < d->functions.len; i++)
+        buf_addf(out, "%s %s\n", dict_cstr(d, d->functions.data[i].name),
+                 dict_cstr(d, d->functions.data[i].file));
+    for (size_t i = 1; i < d->attributes.len; i++) {
+        if (strcmp(dict_cstr(d, d->attributes.data[i].key), "key") == 0)
+            buf_addf(out, "%s\n", dict_cstr(d, d->attributes.data[i].text));
+    }
+    return 0;
+}
+
+static void names_are_kept_as_the_source_rewrites_them(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    struct profile *p = profile_set_add(f.source->set);
+    struct dict *d = p->dict;
+    uint32_t text = dict_cstring(d, "same"), other[STORE_ROLES], to[STORE_ROLES][16] = {{0}};
+    static const char *const names[] = {"a name", "a path", "a value"};
+    for (int i = 0; i < STORE_ROLES; i++) {
+        other[i] = dict_cstring(d, names[i]);
+        to[i][text] = other[i];
+        f.source->rewrites[i] = (struct store_rewrite){to[i], 16};
+    }
+    uint32_t attribute = dict_string_attribute(d, dict_cstring(d, "key"), text);
+    struct sample s = {.node =
+                           dict_frame(d, 0, (struct function){.name = text, .file = text}, 0, 0, 0),
+                       .attrs = dict_attrs(d, &attribute, 1),
+                       .values = (int64_t[]){1}};
+    profile_add_ctype(p, "cpu", "nanoseconds");
+    profile_add(p, &s);
+    p->time_unix_ns = NOW_NS;
+    CHECK_APPEND(t, &f, p, "a", NULL, STORE_STORED);
+    struct buf out = {0};
+    struct store_find find = {
+        .tenant = bytes_of("default"), .to_ns = INT64_MAX, .with_samples = true};
+    CHECK_INT(t, store_profiles(f.store, &find, first_names, &out, &f.err), 0);
+    CHECK_STR(t, buf_cstr(&out), "a name a path\na value\n");
+    buf_done(&out);
+    memset(f.source->rewrites, 0, sizeof(f.source->rewrites));
+    fixture_done(&f);
+}
+
+static void senders_with_the_same_labels_are_told_apart(struct test *t)
+{
+    struct fixture f;
+    fixture_init(t, &f);
+    struct label label = test_label(LABEL_SERVICE, "s");
+    struct store_incoming in = {
+        .profile = make_profile(f.source, NOW_NS, 0, 3), .labels = &label, .n_labels = 1};
+    static const enum store_verdict want[] = {STORE_STORED, STORE_STORED, STORE_STORED,
+                                              STORE_DUPLICATE, STORE_DUPLICATE};
+    static const uint64_t senders[] = {0, 1, 2, 1, 0};
+    for (size_t i = 0; i < 5; i++) {
+        struct store_outcome out;
+        in.sender = senders[i];
+        CHECK_INT(t, store_append(f.source, bytes_of("default"), &in, 1, &out, &f.err), 0);
+        CHECK_INT(t, out.verdict, want[i]);
+    }
+    fixture_done(&f);
+}
+
 static const struct test_case cases[] = {
     TEST(stores_and_finds_again),
     TEST(survives_a_crash),
@@ -578,5 +646,7 @@ static const struct test_case cases[] = {
     TEST(memory_has_a_limit_that_a_flush_relieves),
     TEST(sources_count_and_begin_anew_when_memory_is_short),
     TEST(side_rows_and_labels_of_samples_come_back),
+    TEST(names_are_kept_as_the_source_rewrites_them),
+    TEST(senders_with_the_same_labels_are_told_apart),
 };
 TEST_MAIN(cases)
