@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "wire/json.h"
+#include "wire/utf8.h"
 
 static void before_value(struct json_writer *w)
 {
@@ -49,27 +50,6 @@ void json_key(struct json_writer *w, const char *key)
     json_key_bytes(w, bytes_of(key));
 }
 
-/* How many bytes the UTF-8 character at s begins with takes, or 0 when it is none. */
-static size_t utf8_length(struct bytes s)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t lead = s.data[0];
-    size_t n = lead < 0x80 ? 1 : lead < 0xc0 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    uint32_t c = lead & (n == 2 ? 0x1f : n == 3 ? 0x0f : 0x07);
-
-    if (n <= 1)
-        return n;
-    if (n > s.len || lead >= 0xf8)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s.data[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s.data[i] & 0x3f);
-    }
-    bool is_surrogate = c >= 0xd800 && c < 0xe000;
-    return c >= least[n] && c <= 0x10ffff && !is_surrogate ? n : 0;
-}
-
 static void add_escaped(struct buf *out, uint8_t c)
 {
     switch (c) {
@@ -112,7 +92,7 @@ void json_string(struct json_writer *w, struct bytes s)
             break;
         n = utf8_length(s);
         if (n == 0)
-            buf_add_str(w->out, "\xef\xbf\xbd");
+            buf_add_str(w->out, UTF8_REPLACEMENT);
         else if (n == 1)
             add_escaped(w->out, s.data[0]);
         else
