@@ -50,7 +50,8 @@ void http_reply_send(struct http_exchange *x, struct http_reply *reply);
 /*
  * A reply in pieces, from a thread that may wait: begin with the head (and a first part of the
  * body, if any), write parts, end. Writing waits while the client is slow and returns -ECANCELED
- * when it has left; ending is due in any case.
+ * when it has left; ending is due in any case. When `cancelled` is set by then, by whomever, the
+ * reply does not end but breaks off, so that nobody takes the part for the whole.
  */
 void http_reply_begin(struct http_exchange *x, struct http_reply *reply);
 int http_reply_write(struct http_exchange *x, struct buf *part);

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "net/http.h"
+#include "net/grpc.h"
 #include "store/store.h"
 #include "wire/input.h"
 
@@ -57,6 +57,7 @@ struct worker {
     struct store_source *source; /* LANE_INGEST: decode into source->set */
     struct mask_memory *masked;  /* LANE_INGEST: what mask.c remembers of source's dictionary */
     struct buf scratch;
+    bool has_large_share; /* of the memory for decoding: jobs.h */
 };
 
 struct call {
@@ -73,8 +74,8 @@ struct call {
     /* Content: unpacked (gzip, zstd), the gRPC frame taken off; at most body_limit bytes. Empty for
      * a body that lies in a file: call_input() reads either. */
     struct bytes body;
-    bool is_json;             /* the body, and so the reply, is JSON and not protobuf */
-    bool is_grpc, is_connect; /* DIALECT_RPC: which of them */
+    bool is_json;               /* the body, and so the reply, is JSON and not protobuf */
+    enum rpc_protocol protocol; /* DIALECT_RPC: which of them */
 
     struct budget budget; /* what this call may use; the handler's own work charges it */
     atomic_bool *cancelled;
@@ -82,8 +83,14 @@ struct call {
     struct buf *details;    /* of an error: google.rpc details (Any messages), or NULL */
 
     struct http_reply reply;
-    bool is_streaming; /* the handler has begun a reply in pieces, and ended it */
+    bool is_streaming; /* call_stream() was called */
 };
+
+/* gRPC or gRPC-Web: a message in a frame. */
+static inline bool call_is_grpc(const struct call *c)
+{
+    return c->protocol == RPC_GRPC || c->protocol == RPC_GRPC_WEB;
+}
 
 /* The handler answers later, from any thread: it has taken the call with call_keep(). */
 #define CALL_PENDING 1
@@ -103,6 +110,14 @@ void call_reply(struct call *c, const char *content_type, struct buf *body);
 
 /* A protobuf or JSON message as the dialect has it (framing, content type, trailers follow). */
 void call_reply_message(struct call *c, struct buf *body);
+
+/*
+ * A reply in pieces, for answers too large to hold: begin, then hand over parts, which wait while
+ * the client is slow. -ECANCELED when it has left. The end follows the handler's return; when that
+ * is an error, the client sees a reply that breaks off.
+ */
+void call_stream(struct call *c, const char *content_type);
+int call_stream_part(struct call *c, struct buf *part);
 
 /* For CALL_PENDING: a copy that outlives the handler, and its end. `r` is what the handler would
  * have returned. */

@@ -10,7 +10,7 @@
  */
 struct server;
 
-/* Opens the store, binds, answers. `config` is borrowed until server_free(). What it has to say
+/* Opens the store, binds, answers. `config` is borrowed until server_stop(). What it has to say
  * goes to standard error, as log_format says. */
 int server_start(const struct server_config *config, struct server **ret, struct error *err);
 
@@ -18,8 +18,8 @@ int server_start(const struct server_config *config, struct server **ret, struct
  */
 const char *server_address(const struct server *s, size_t i);
 
-/* What may change without a restart (tokens, limits, masks, certificates, log level) does; the old
- * config is not used afterwards. Names what would need a restart in the log. */
+/* What may change without a restart (tokens, limits, masks, certificates, log level) does. Old
+ * and new config are borrowed until server_stop(). Names what would need a restart in the log. */
 int server_reload(struct server *s, const struct server_config *config, struct error *err);
 
 /* Finishes what was begun, within drain_timeout; then closes everything. NULL is fine. */

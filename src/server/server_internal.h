@@ -13,7 +13,7 @@
 /* What a server holds. Handlers use `store`, `catalog`, `config` and `metrics`; every other part
  * belongs to the file named beside it. */
 struct server {
-    const struct server_config *config;
+    const struct server_config *_Atomic config; /* replaced by a reload; old ones stay valid */
     struct store *store;
     struct catalog *catalog; /* NULL when it could not be opened: said in the log */
     struct metrics *metrics;
@@ -30,6 +30,7 @@ struct server {
 
     int64_t start_ns;
     atomic_bool is_draining;
+    bool is_loopback_only; /* nobody but this machine can connect */
 };
 
 /* Writes a line to the log: level 0 debug, 1 info, 2 warning, 3 error. */

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "server/call_internal.h"
+
+/*
+ * Queues with an end, and the threads that work them off: one queue for what comes in, one for what
+ * is asked, so that neither waits for the other. A full queue refuses: nothing waits without bound.
+ */
+struct jobs;
+
+int jobs_start(struct server *s, struct jobs **ret, struct error *err);
+
+/* Takes the job over, or returns false when the lane's queue is full (or ending). */
+bool jobs_submit(struct jobs *jobs, struct job *j);
+
+/* How many wait now. */
+size_t jobs_waiting(struct jobs *jobs, enum lane lane);
+
+/* Finishes what waits, then ends the threads. NULL is fine. */
+void jobs_stop(struct jobs *jobs);
+
+/*
+ * A worker outside of the queues, for server_handle() and what the server does by itself; with a
+ * source when it is to ingest.
+ */
+int worker_init(struct worker *w, struct server *s, bool ingests, struct error *err);
+void worker_done(struct worker *w);
+
+/*
+ * Memory for decoding is rationed: most requests fit a small share, and those that do not take
+ * turns with a large one. False when the request had all there is.
+ */
+void worker_ration(struct worker *w);
+bool worker_ration_more(struct worker *w); /* waits for its turn */
+void worker_ration_end(struct worker *w);

@@ -1,0 +1,318 @@
+#include "server/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/must.h"
+#include "server/auth.h"
+#include "server/control.h"
+#include "server/dispatch.h"
+#include "server/jobs.h"
+#include "server/server_internal.h"
+#include "server/tenant_limits.h"
+#include "store_local/local.h"
+#include "wire/json.h"
+
+/* ---- The log */
+
+static const char *const level_names[] = {"debug", "info", "warning", "error"};
+
+static int level_of(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(level_names); i++)
+        if (strcmp(name, level_names[i]) == 0)
+            return (int)i;
+    return 1;
+}
+
+/* What came from outside may hold anything; a line of the log stays a line. */
+static void add_clean(const char *text, struct buf *out)
+{
+    for (; *text; text++) {
+        uint8_t c = (uint8_t)*text;
+        if (c < 0x20 || c == 0x7f)
+            buf_addf(out, "\\x%02x", c);
+        else
+            buf_add_byte(out, c);
+    }
+}
+
+static void add_json_line(int level, const char *when, const char *text, struct buf *out)
+{
+    struct json_writer w = {.out = out};
+    json_begin_object(&w);
+    json_key(&w, "time");
+    json_cstring(&w, when);
+    json_key(&w, "level");
+    json_cstring(&w, level_names[level]);
+    json_key(&w, "message");
+    json_cstring(&w, text);
+    json_end_object(&w);
+}
+
+void server_log(struct server *s, int level, const char *fmt, ...)
+{
+    CLEANUP(buf_done) struct buf line = {0};
+    char text[1024], when[40];
+    struct timespec now;
+    struct tm tm;
+    va_list ap;
+
+    if (level < level_of(s->config->log_level))
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    size_t n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(when + n, sizeof(when) - n, ".%03ldZ", now.tv_nsec / 1000000);
+    if (strcmp(s->config->log_format, "json") == 0) {
+        add_json_line(level, when, text, &line);
+    } else {
+        buf_addf(&line, "%s %-7s ", when, level_names[level]);
+        add_clean(text, &line);
+    }
+    buf_add_byte(&line, '\n');
+    fwrite(line.data, 1, line.len, stderr); /* one call: lines of threads do not mix */
+}
+
+static void store_says(void *ctx, const char *text)
+{
+    server_log(ctx, 1, "store: %s", text);
+}
+
+static void http_says(void *ctx, int level, const char *text)
+{
+    server_log(ctx, level, "http: %s", text);
+}
+
+/* ---- Opening */
+
+static int open_store(struct server *s, struct fs *fs, bool background, struct error *err)
+{
+    const struct server_config *c = s->config;
+    struct local_options options = {
+        .fs = fs,
+        .background = background,
+        .threads = background ? c->threads : 1,
+        .memory_limit = c->memory_limit,
+        .query_memory_limit = c->query_memory_limit,
+        .disk_limit = c->disk_limit,
+        .max_age_ns = c->retention_ns,
+        .max_span_age_ns = c->span_retention_ns,
+        .max_series = c->tenant_series_max,
+        .log = store_says,
+        .log_ctx = s,
+    };
+    return local_open(&options, &s->store, err);
+}
+
+/* What people edit is not worth refusing to take profiles for, unless it says who may send them:
+ * that is for auth_new() to say. */
+static void open_catalog(struct server *s, const char *path)
+{
+    struct error err;
+    if (catalog_open(path, &s->catalog, &err) < 0)
+        server_log(s, 3, "going on without tokens, tenants and deployments: %s", err.text);
+}
+
+/* What needs neither disk nor network. */
+static int open_parts(struct server *s, struct error *err)
+{
+    s->metrics = metrics_new();
+    s->limits = tenant_limits_new(s->config, clock_real());
+    s->control = control_new(s);
+    int r = auth_new(s->config, s->catalog, &s->auth, err);
+    if (r == 0 && s->catalog)
+        r = tenant_limits_reload(s->limits, s->config, s->catalog, err);
+    return r;
+}
+
+static struct server *server_new(const struct server_config *config)
+{
+    struct server *s = must_calloc(1, sizeof(*s));
+    s->config = config;
+    s->start_ns = clock_wall_ns(clock_real());
+    return s;
+}
+
+int server_open(const struct server_config *config, struct fs *fs, struct server **ret,
+                struct error *err)
+{
+    CLEANUP(server_stopp) struct server *s = server_new(config);
+
+    open_catalog(s, ":memory:");
+    int r = open_store(s, fs, false, err);
+    if (r == 0)
+        r = open_parts(s, err);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(s);
+    return 0;
+}
+
+/* ---- Listening */
+
+#define LISTENS_MAX 64
+
+struct listens {
+    struct http_listen all[LISTENS_MAX];
+    size_t n;
+};
+
+static void add_listens(struct listens *l, const struct config_list *list, bool is_tls)
+{
+    for (size_t i = 0; i < list->n && l->n < LISTENS_MAX; i++) {
+        if (strcmp(list->items[i], "off") != 0)
+            l->all[l->n++] = (struct http_listen){list->items[i], is_tls};
+    }
+}
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 ||
+           strncmp(address, "localhost:", 10) == 0 || strncmp(address, "unix:", 5) == 0;
+}
+
+/* Data of others is not shown to everyone by accident: only a config that says who may ask, or an
+ * operator who says so, opens a port to the world. */
+static void warn_if_open(struct server *s, const struct listens *l)
+{
+    s->is_loopback_only = true;
+    for (size_t i = 0; i < l->n; i++)
+        s->is_loopback_only &= is_loopback(l->all[i].address);
+    if (!s->is_loopback_only && !auth_is_required(s->auth))
+        server_log(s, 2,
+                   "anyone who can reach this port may read and write: make a token with "
+                   "\"vesta token create --data %s\"",
+                   s->config->data_dir);
+}
+
+static int listen_all(struct server *s, struct error *err)
+{
+    const struct server_config *c = s->config;
+    bool is_tls = c->tls_cert_file[0] != '\0';
+    struct listens l = {0};
+
+    add_listens(&l, &c->listen, is_tls);
+    add_listens(&l, &c->listen_otlp_grpc, is_tls);
+    add_listens(&l, &c->listen_otlp_http, is_tls);
+    warn_if_open(s, &l);
+    struct http_server_options o = {
+        .service = dispatch_service(s),
+        .listens = l.all,
+        .n_listens = l.n,
+        .loops = c->threads,
+        .cert_file = is_tls ? c->tls_cert_file : NULL,
+        .key_file = is_tls ? c->tls_key_file : NULL,
+        .client_ca_file = c->tls_client_ca_file[0] ? c->tls_client_ca_file : NULL,
+        .connections_max = c->connections_max,
+        .body_memory_max = c->body_memory,
+        .body_limit = c->body_limit,
+        .spool_dir = c->data_dir,
+        .log = http_says,
+        .log_ctx = s,
+    };
+    return http_server_start(&o, &s->http, err);
+}
+
+static int make_data_dir(const char *path, struct error *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        int r = -errno;
+        return error_set(err, r, "could not make the data directory \"%s\": %m", path);
+    }
+    return 0;
+}
+
+int server_start(const struct server_config *config, struct server **ret, struct error *err)
+{
+    CLEANUP(server_stopp) struct server *s = server_new(config);
+    CLEANUP(buf_done) struct buf path = {0};
+    struct fs *fs = NULL;
+
+    int r = make_data_dir(config->data_dir, err);
+    if (r == 0)
+        r = fs_real_new(config->data_dir, &fs, err);
+    if (r == 0)
+        r = open_store(s, fs, true, err);
+    if (r < 0)
+        return error_prefix(err, r, "%s", config->data_dir);
+    buf_addf(&path, "%s/catalog.db", config->data_dir);
+    open_catalog(s, buf_cstr(&path));
+    r = open_parts(s, err);
+    if (r == 0)
+        r = jobs_start(s, &s->jobs, err);
+    if (r == 0)
+        r = auth_watch(s->auth, NULL, NULL, err);
+    if (r == 0)
+        r = listen_all(s, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; server_address(s, i); i++)
+        server_log(s, 1, "listening on %s", server_address(s, i));
+    *ret = TAKE_PTR(s);
+    return 0;
+}
+
+const char *server_address(const struct server *s, size_t i)
+{
+    return http_server_address(s->http, i);
+}
+
+/* ---- While it runs */
+
+/* What cannot change without a restart. */
+static void name_unchangeable(struct server *s, const struct server_config *to)
+{
+    const struct server_config *from = s->config;
+    if (strcmp(from->data_dir, to->data_dir) != 0)
+        server_log(s, 2, "data_dir changes with a restart only");
+    if (from->memory_limit != to->memory_limit || from->threads != to->threads ||
+        from->ingest_workers != to->ingest_workers || from->query_workers != to->query_workers)
+        server_log(s, 2, "memory_limit, threads and workers change with a restart only");
+}
+
+int server_reload(struct server *s, const struct server_config *config, struct error *err)
+{
+    int r = http_server_reload(s->http, err);
+    if (r == 0)
+        r = auth_reload(s->auth, config, err);
+    if (r == 0)
+        r = tenant_limits_reload(s->limits, config, s->catalog, err);
+    if (r < 0)
+        return r;
+    name_unchangeable(s, config);
+    s->config = config;
+    server_log(s, 1, "the configuration was read again");
+    return 0;
+}
+
+void server_stop(struct server *s)
+{
+    if (!s)
+        return;
+    atomic_store(&s->is_draining, true);
+    if (s->control)
+        control_stop(s->control); /* answers who holds a long poll */
+    if (s->http && http_server_drain(s->http, s->config->drain_timeout_ns) < 0)
+        server_log(s, 2, "some requests were broken off after drain_timeout");
+    jobs_stop(s->jobs);
+    http_server_free(s->http);
+    control_free(s->control);
+    auth_free(s->auth);
+    tenant_limits_free(s->limits);
+    store_close(s->store);
+    catalog_close(s->catalog);
+    metrics_free(s->metrics);
+    free(s);
+}
