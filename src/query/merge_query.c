@@ -1,11 +1,12 @@
 #include <errno.h>
 
+#include "query/merge_samples.h"
 #include "query/query.h"
 #include "query/time_range.h"
 
 static struct store_plan plan_of(const struct query *q)
 {
-    return (struct store_plan){
+    struct store_plan plan = {
         .tenant = q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT),
         .selector = q->selector,
         .from_ns = q->from_ns,
@@ -15,7 +16,12 @@ static struct store_plan plan_of(const struct query *q)
         .threads = q->threads,
         .memory_limit = q->memory_limit,
         .cancelled = q->cancelled,
+        .has_trace = q->has_trace,
+        .has_span = q->has_span,
     };
+    memcpy(plan.trace_id, q->trace_id, sizeof(plan.trace_id));
+    memcpy(plan.span_id, q->span_id, sizeof(plan.span_id));
+    return plan;
 }
 
 static bool has_filters(const struct query_filters *f)
@@ -42,10 +48,22 @@ static int filter(const struct query *q, struct profile *p, struct buf *warnings
     return r;
 }
 
+static bool needs_samples(const struct query *q)
+{
+    const char *const tags[] = {q->filters.tagfocus, q->filters.tagignore, q->filters.taghide,
+                                q->filters.tagshow};
+    for (size_t i = 0; i < ARRAY_SIZE(tags); i++)
+        if (tags[i] && *tags[i])
+            return true;
+    return q->has_id;
+}
+
 /* Adds the selection to an answer: its profile, or NULL when nothing was found. */
 static int ask(const struct query *q, struct store_answer *answer, struct profile **ret,
                struct error *err)
 {
+    if (needs_samples(q))
+        return merge_samples(q, answer->set, ret, err);
     struct store_plan plan = plan_of(q);
     size_t before = answer->cells.len;
     int r = store_aggregate(q->store, &plan, answer, err);

@@ -22,6 +22,10 @@ struct query {
     enum plan_instant instant;
     struct query_filters filters;
 
+    /* Of merges: only the profile of this id; only samples taken in this trace, or this span. */
+    bool has_id, has_trace, has_span;
+    uint8_t id[16], trace_id[16], span_id[8];
+
     unsigned threads;       /* 0: as many as there are cores */
     size_t memory_limit;    /* 0: QUERY_MEMORY */
     atomic_bool *cancelled; /* may be NULL */
@@ -33,6 +37,10 @@ struct query {
 /*
  * The selection merged into one profile. Everything lives in the answer. Without data: -ENODATA,
  * saying what was looked for.
+ *
+ * Sums of a store are over stacks and have no labels of samples. Where the filters ask for those,
+ * or one profile is meant, profiles are read one by one: slower. Moments of instant types can then
+ * be summed only: -EINVAL else.
  */
 struct merged {
     struct store_answer *answer;

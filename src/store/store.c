@@ -184,3 +184,8 @@ void store_stat(struct store *s, struct store_stat *ret)
 {
     s->ops->stat(s, ret);
 }
+
+uint64_t store_changes(struct store *s, const struct store_scope *scope)
+{
+    return s->ops->changes(s, scope);
+}

@@ -287,6 +287,7 @@ struct store_ops {
     int (*verify)(struct store *s, store_report_fn report, void *ctx, struct error *err);
     int (*backup)(struct store *s, const char *to_dir, struct error *err);
     void (*stat)(struct store *s, struct store_stat *ret);
+    uint64_t (*changes)(struct store *s, const struct store_scope *scope);
 };
 
 void store_close(struct store *s); /* NULL is fine; flushes what it can */
@@ -337,3 +338,11 @@ int store_upkeep(struct store *s, enum store_upkeep what, struct error *err);
 int store_verify(struct store *s, store_report_fn report, void *ctx, struct error *err);
 int store_backup(struct store *s, const char *to_dir, struct error *err);
 void store_stat(struct store *s, struct store_stat *ret);
+
+/*
+ * A number that is another one once a question about profiles of the scope may be answered
+ * otherwise than before: some came in, were erased or have expired. Asked before the question
+ * itself it says, later, whether an answer is still good. It may change for no reason, and has no
+ * meaning after the store was closed.
+ */
+uint64_t store_changes(struct store *s, const struct store_scope *scope);

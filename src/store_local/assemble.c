@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bisect.h"
-#include "store_local/translate.h"
+#include "profile/translate.h"
 
 /* Of the stacks of an epoch: one in so many is much. Few are ends of samples. */
 #define MUCH 10

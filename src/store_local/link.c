@@ -6,6 +6,7 @@
 #include "base/must.h"
 #include "segment/run.h"
 #include "segment/varint.h"
+#include "store_local/changes.h"
 #include "store_local/epoch.h"
 #include "store_local/memtable.h"
 #include "store_local/part.h"
@@ -284,6 +285,7 @@ static int link_profile(struct local *l, enum link_mode mode, uint64_t seq, stru
         return error_set(err, -ENOMEM, "no memory for a profile");
     if (rec.start_ns > s->max_start_ns)
         s->max_start_ns = rec.start_ns;
+    local_changed(l, rec.start_ns);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "store_local/aggregate.h"
 #include "store_local/append.h"
 #include "store_local/backup.h"
+#include "store_local/changes.h"
 #include "store_local/commit.h"
 #include "store_local/epoch.h"
 #include "store_local/flush.h"
@@ -285,4 +286,5 @@ const struct store_ops local_ops = {
     .verify = local_verify,
     .backup = local_backup,
     .stat = local_stat,
+    .changes = local_changes,
 };

@@ -37,6 +37,9 @@
 #define DAY_NS    (24 * HOUR_NS)
 #define MINUTE_NS ((int64_t)60 * 1000000000)
 
+/* Hours that are told apart when something changes: six weeks. */
+#define CHANGE_HOURS 1024
+
 #define EPOCH_NODES_MAX     (1u << 18)
 #define EPOCH_BYTES_MAX     ((size_t)24 << 20)
 #define EPOCH_AGE_MAX_NS    DAY_NS
@@ -253,6 +256,9 @@ struct local {
     int64_t flushed_at, expired_at; /* monotonic: upkeep.c; 0: not yet */
 
     uint64_t n_appended, n_duplicates, n_rejected, n_lost;
+
+    /* changes.c: profiles that became visible, counted; the last of each hour (modulo). */
+    uint64_t n_changes, hour_changes[CHANGE_HOURS];
 };
 
 static inline struct local *local_of(struct store *s)

@@ -3,7 +3,7 @@
 #include "profile/profile.h"
 #include "store_local/local_internal.h"
 #include "store_local/side.h"
-#include "store_local/translate.h"
+#include "profile/translate.h"
 
 /*
  * Makes profiles of what rows hold, one after the other, over a dictionary that is used again until

@@ -236,7 +236,91 @@ static void what_there_is_can_be_listed(struct test *t)
     finish(&w);
 }
 
-static const struct test_case cases[] = {
-    TEST(a_selection_merges_and_filters), TEST(periods_compare), TEST(values_over_time_add_up),
-    TEST(a_heat_map_places_samples_by_their_own_times), TEST(what_there_is_can_be_listed)};
+static void samples_of_labels_traces_and_ids_merge(struct test *t)
+{
+    struct world w;
+    struct merged m;
+    struct error err = {""};
+    struct query q = start(&w, "cpu{}");
+    struct dict *d = w.source->set->dict;
+    struct store_outcome outcome;
+
+    store_source_reset(w.source);
+    d = w.source->set->dict;
+    struct profile *p = profile_set_add(w.source->set);
+    profile_add_ctype(p, "samples", "count");
+    profile_add_ctype(p, "cpu", "nanoseconds");
+    uint32_t main_thread =
+        dict_string_attribute(d, dict_cstring(d, "thread"), dict_cstring(d, "main"));
+    uint32_t top = call(d, 0, "main");
+    profile_add(p, &(struct sample){.node = call(d, top, "parse"),
+                                    .attrs = dict_attrs(d, &main_thread, 1),
+                                    .values = (int64_t[]){1, 100}});
+    profile_add(p, &(struct sample){.node = call(d, top, "sort"),
+                                    .link = dict_link(d, (struct link){{7}, {8}}),
+                                    .values = (int64_t[]){1, 200}});
+    p->time_unix_ns = START + 200 * S;
+    struct label labels[] = {{BYTES("service.name"), BYTES("checkout")}};
+    struct store_incoming in = {
+        .profile = p, .labels = labels, .n_labels = 1, .has_id = true, .id = {9}};
+    must(store_append(w.source, BYTES("default"), &in, 1, &outcome, &err), &err);
+
+    q.filters.tagfocus = "thread=main";
+    must(query_merge(&q, &m, &err), &err);
+    CHECK_INT(t, m.profile->n_types, 1);
+    CHECK_INT(t, profile_total(m.profile, 0), 100);
+    merged_done(&m);
+    q.filters.tagfocus = NULL;
+
+    q.has_trace = true;
+    q.trace_id[0] = 7;
+    must(query_merge(&q, &m, &err), &err);
+    CHECK_INT(t, profile_total(m.profile, 0), 200);
+    merged_done(&m);
+    q.has_span = true;
+    q.span_id[0] = 9;
+    CHECK_INT(t, query_merge(&q, &m, &err), -ENODATA);
+    merged_done(&m);
+    q.has_trace = q.has_span = false;
+
+    q.has_id = true;
+    q.id[0] = 9;
+    must(query_merge(&q, &m, &err), &err);
+    CHECK_INT(t, profile_total(m.profile, 0), 300);
+    CHECK_INT(t, m.profile->time_unix_ns - START, 200 * S);
+    merged_done(&m);
+    q.id[0] = 1;
+    CHECK_INT(t, query_merge(&q, &m, &err), -ENODATA);
+    merged_done(&m);
+    finish(&w);
+}
+
+static void changes_are_told_by_the_hour(struct test *t)
+{
+    struct world w;
+    struct query q = start(&w, "{}");
+    struct store_scope scope = {BYTES("default"), q.selector, START, START + 600 * S};
+    struct store_scope before = {BYTES("default"), q.selector, START - 7200 * S, START - 3601 * S};
+
+    uint64_t is = store_changes(w.store, &scope), was = store_changes(w.store, &before);
+    CHECK(t, store_changes(w.store, &scope) == is);
+    append(&w, "a", 300, "parse", 1);
+    CHECK(t, store_changes(w.store, &scope) != is);
+    CHECK(t, store_changes(w.store, &before) == was);
+    append(&w, "a", -7000, "parse", 1);
+    CHECK(t, store_changes(w.store, &before) != was);
+    is = store_changes(w.store, &scope);
+    struct error err = {""};
+    must(store_erase(w.store, &scope, &err), &err);
+    CHECK(t, store_changes(w.store, &scope) != is);
+    finish(&w);
+}
+
+static const struct test_case cases[] = {TEST(samples_of_labels_traces_and_ids_merge),
+                                         TEST(changes_are_told_by_the_hour),
+                                         TEST(a_selection_merges_and_filters),
+                                         TEST(periods_compare),
+                                         TEST(values_over_time_add_up),
+                                         TEST(a_heat_map_places_samples_by_their_own_times),
+                                         TEST(what_there_is_can_be_listed)};
 TEST_MAIN(cases)

@@ -1,7 +1,7 @@
 #include <errno.h>
 
 #include "lib/test.h"
-#include "store_local/translate.h"
+#include "profile/translate.h"
 
 static struct dict *filled(struct budget *b)
 {

@@ -1,4 +1,4 @@
-#include "store_local/translate.h"
+#include "profile/translate.h"
 
 #include <stdlib.h>
 #include <string.h>
