@@ -39,19 +39,20 @@ struct progress {
     bool shown;
 };
 
-static void show_progress(void *arg, uint64_t bytes, double seconds)
+static void show_progress(void *arg, const struct http_progress *http)
 {
     struct progress *p = arg;
 
-    if (seconds < 0.3)
+    if (http->seconds < 0.3)
         return;
     p->shown = true;
-    if (bytes > 0)
-        fprintf(stderr, "\r\033[Kfetching: %.1f s, %.1f KB", seconds, (double)bytes / 1000);
+    if (http->received > 0)
+        fprintf(stderr, "\r\033[Kfetching: %.1f s, %.1f KB", http->seconds,
+                (double)http->received / 1000);
     else if (p->seconds > 0)
-        fprintf(stderr, "\r\033[Kprofiling: %.0f of %d s", seconds, p->seconds);
+        fprintf(stderr, "\r\033[Kprofiling: %.0f of %d s", http->seconds, p->seconds);
     else
-        fprintf(stderr, "\r\033[Kwaiting: %.0f s", seconds);
+        fprintf(stderr, "\r\033[Kwaiting: %.0f s", http->seconds);
     fflush(stderr);
 }
 
@@ -65,8 +66,9 @@ int fetch_url(const char *url, const struct options *o, struct budget *b, struct
     if (!terminal && progress.seconds > 0)
         fprintf(stderr, "fetching %s (%d s)\n", buf_cstr(&full), progress.seconds);
 
-    struct http_get_options get = {
-        .timeout_s = o->timeout > 0 ? o->timeout : 60 + progress.seconds + progress.seconds / 2,
+    struct http_client_options get = {
+        .connect_s = o->timeout,
+        .silence_s = o->timeout > 0 ? o->timeout : 60 + progress.seconds + progress.seconds / 2,
         .progress = terminal ? show_progress : NULL,
         .progress_arg = &progress,
     };

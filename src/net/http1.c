@@ -30,6 +30,7 @@ static bool parse_status(struct http1_response *r, struct bytes line)
         !bytes_to_u64((struct bytes){line.data + 9, 3}, &status) || status < 100)
         return fail(r, "the answer is not HTTP/1.1");
     r->status = (int)status;
+    r->closes = line.data[7] != '1';
     size_t n = line.len > 13 ? line.len - 13 : 0;
     if (n >= sizeof(r->reason))
         n = sizeof(r->reason) - 1;
@@ -42,6 +43,18 @@ static bool parse_status(struct http1_response *r, struct bytes line)
 static bool name_is(struct bytes name, const char *want)
 {
     return name.len == strlen(want) && strncasecmp((const char *)name.data, want, name.len) == 0;
+}
+
+static bool has_word(struct bytes list, const char *word)
+{
+    while (list.len > 0) {
+        const uint8_t *comma = bytes_find_byte(list, ',');
+        size_t len = comma ? (size_t)(comma - list.data) : list.len;
+        if (name_is(bytes_trim(bytes_head(list, len)), word))
+            return true;
+        list = bytes_from(list, len + 1);
+    }
+    return false;
 }
 
 static bool parse_header(struct http1_response *r, struct bytes line)
@@ -67,7 +80,11 @@ static bool parse_header(struct http1_response *r, struct bytes line)
     } else if (name_is(name, "location") && value.len < sizeof(r->location)) {
         memcpy(r->location, value.data, value.len);
         r->location[value.len] = '\0';
+    } else if (name_is(name, "connection") && has_word(value, "close")) {
+        r->closes = true;
     }
+    if (r->on_header)
+        r->on_header(r->header_arg, name, value);
     return true;
 }
 
@@ -82,7 +99,7 @@ static bool head_end(struct http1_response *r)
     if (r->is_chunked && r->has_length)
         return fail(r, "the answer has both a content-length and chunks");
     r->head_done = true;
-    if (r->status == 204 || r->status == 304) {
+    if (r->status == 204 || r->status == 304 || r->is_to_head) {
         r->done = true;
     } else if (r->is_chunked) {
         r->state = READ_CHUNK_SIZE;
@@ -92,6 +109,7 @@ static bool head_end(struct http1_response *r)
         r->done = r->left == 0;
     } else {
         r->state = READ_TO_END;
+        r->closes = true;
     }
     return true;
 }
@@ -166,6 +184,7 @@ bool http1_response_feed(struct http1_response *r, struct bytes in,
         else if (r->left == 0)
             r->state = READ_CHUNK_END;
     }
+    r->closes = r->closes || in.len > 0;
     return true;
 }
 

@@ -15,6 +15,11 @@
  *     while (!r.done) { get bytes; http1_response_feed(&r, &bytes, sink, arg) }
  */
 struct http1_response {
+    /* Set before feeding. */
+    bool is_to_head;                                                     /* no body will follow */
+    void (*on_header)(void *arg, struct bytes name, struct bytes value); /* may be NULL */
+    void *header_arg;
+
     int status;
     char reason[64];
     char location[2048]; /* of a redirect */
@@ -22,6 +27,7 @@ struct http1_response {
     bool has_length;
     bool head_done; /* status and headers are known */
     bool done;      /* the body is complete */
+    bool closes;    /* the connection ends behind it, or something came that was not asked for */
     const char *failure;
 
     /* Inner state. */

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -30,15 +31,19 @@ static bool load(struct tls_lib *to)
     return true;
 }
 
+static struct tls_lib loaded;
+static bool is_there;
+
+static void load_once(void)
+{
+    is_there = load(&loaded);
+}
+
 int tls_lib_get(const struct tls_lib **ret, struct error *err)
 {
-    static struct tls_lib loaded;
-    static bool is_tried, is_there;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    if (!is_tried) {
-        is_tried = true;
-        is_there = load(&loaded);
-    }
+    pthread_once(&once, load_once);
     if (!is_there)
         return error_set(err, -EOPNOTSUPP,
                          "https needs OpenSSL's libssl.so." TEXT_OF(

@@ -15,9 +15,12 @@
     X(ERR_reason_error_string)                                                                     \
     X(SSL_CTX_ctrl)                                                                                \
     X(SSL_CTX_free)                                                                                \
+    X(SSL_CTX_load_verify_locations)                                                               \
     X(SSL_CTX_new)                                                                                 \
     X(SSL_CTX_set_default_verify_paths)                                                            \
     X(SSL_CTX_set_verify)                                                                          \
+    X(SSL_CTX_use_PrivateKey_file)                                                                 \
+    X(SSL_CTX_use_certificate_chain_file)                                                          \
     X(SSL_connect)                                                                                 \
     X(SSL_ctrl)                                                                                    \
     X(SSL_free)                                                                                    \
@@ -25,6 +28,8 @@
     X(SSL_get_error)                                                                               \
     X(SSL_get_verify_result)                                                                       \
     X(SSL_new)                                                                                     \
+    X(SSL_peek)                                                                                    \
+    X(SSL_pending)                                                                                 \
     X(SSL_read)                                                                                    \
     X(SSL_set1_host)                                                                               \
     X(SSL_set_fd)                                                                                  \

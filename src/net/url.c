@@ -81,3 +81,29 @@ int url_parse(const char *text, struct url *ret, struct error *err)
     *ret = u;
     return 0;
 }
+
+void url_add_authority(const struct url *u, struct buf *out)
+{
+    bool v6 = strchr(u->host, ':') != NULL;
+
+    buf_addf(out, "%s%s%s", v6 ? "[" : "", u->host, v6 ? "]" : "");
+    if (strcmp(u->port, u->is_tls ? "443" : "80") != 0)
+        buf_addf(out, ":%s", u->port);
+}
+
+bool url_same_origin(const struct url *a, const struct url *b)
+{
+    return a->is_tls == b->is_tls && strcasecmp(a->host, b->host) == 0 &&
+           strcmp(a->port, b->port) == 0;
+}
+
+void url_add_escaped(struct buf *out, struct bytes text, const char *keep)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if ((c < 0x80 && isalnum(c)) || (c && (strchr("-._~", c) || strchr(keep, c))))
+            buf_add_byte(out, c);
+        else
+            buf_addf(out, "%%%02X", c);
+    }
+}
