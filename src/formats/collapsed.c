@@ -15,8 +15,8 @@
 #include <math.h>
 
 #include "formats/collapsed_names.h"
+#include "formats/folded_stack.h"
 #include "formats/formats.h"
-#include "formats/text_cache.h"
 #include "wire/lines.h"
 
 #define SNIFF_LINES_MAX 50
@@ -28,52 +28,15 @@ struct folded {
     struct bytes before; /* differential files only */
 };
 
-/* A frame of the line before this one: where its text ends there, and the stack down to it. */
-struct level {
-    uint32_t end;
-    uint32_t node;
-};
-
 struct reader {
     struct profile *profile;
     struct dict *dict;
     struct lines lines;
-    struct text_cache frames; /* locations by frame text, suffix and all */
-    VEC(uint8_t) previous;    /* the stack of the line before: the next often begins like it */
-    VEC(struct level) levels;
-    uint32_t kind_key;
+    struct folded_stacks stacks;
     bool is_differential;
     bool has_fractions;
     bool is_rounded;
 };
-
-static const struct frame_suffix suffixes[] = {
-    {"_[k]", "kernel", NULL}, {"_[j]", "jvm", "jit"},         {"_[i]", "jvm", "inlined"},
-    {"_[1]", "jvm", "c1"},    {"_[0]", "jvm", "interpreted"},
-};
-
-/* NULL when a frame ends in none. */
-static const struct frame_suffix *frame_suffix_of(struct bytes frame)
-{
-    if (frame.len <= 4 || frame.data[frame.len - 1] != ']')
-        return NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-        if (memcmp(frame.data + frame.len - 4, suffixes[i].text, 4) == 0)
-            return &suffixes[i];
-    }
-    return NULL;
-}
-
-const struct frame_suffix *frame_suffix_by_kind(const char *type, const char *kind)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-        bool same_kind = suffixes[i].kind ? strcmp(suffixes[i].kind, kind) == 0
-                                          : strcmp(suffixes[i].type, type) == 0;
-        if (same_kind)
-            return &suffixes[i];
-    }
-    return NULL;
-}
 
 static bool is_digit(uint8_t c)
 {
@@ -207,89 +170,6 @@ static int line_error(const struct reader *r, struct error *err, const char *why
     return lines_refuse(&r->lines, "collapsed", why, err);
 }
 
-/* The location of a frame text met for the first time. */
-static uint32_t new_location(struct reader *r, struct bytes frame)
-{
-    struct dict *d = r->dict;
-    const struct frame_suffix *suffix = frame_suffix_of(frame);
-    struct bytes name = suffix ? bytes_head(frame, frame.len - 4) : frame;
-    struct location l = {0};
-
-    if (suffix) {
-        l.type = dict_cstring(d, suffix->type);
-        if (suffix->kind) {
-            uint32_t kind = dict_string_attribute(d, r->kind_key, dict_cstring(d, suffix->kind));
-            l.attrs = dict_attrs(d, &kind, 1);
-        }
-    }
-    struct line line = {.function =
-                            dict_function(d, (struct function){.name = dict_string(d, name)})};
-    return dict_location(d, l, &line, line.function ? 1 : 0);
-}
-
-static uint32_t find_location(struct reader *r, struct bytes frame)
-{
-    uint32_t location;
-
-    if (text_cache_find(&r->frames, frame, &location))
-        return location;
-    location = new_location(r, frame);
-    text_cache_add(&r->frames, frame, location);
-    return location;
-}
-
-static size_t common_length(struct bytes a, struct bytes b)
-{
-    size_t n = a.len < b.len ? a.len : b.len, i = 0;
-
-    for (uint64_t x, y; i + 8 <= n; i += 8) {
-        memcpy(&x, a.data + i, 8);
-        memcpy(&y, b.data + i, 8);
-        if (x != y)
-            return i + (size_t)__builtin_ctzll(x ^ y) / 8;
-    }
-    while (i < n && a.data[i] == b.data[i])
-        i++;
-    return i;
-}
-
-/* Drops the levels that the new stack does not share with the one before. */
-static void keep_shared_levels(struct reader *r, struct bytes stack)
-{
-    struct bytes previous = {r->previous.data, r->previous.len};
-    size_t shared = common_length(previous, stack);
-
-    while (r->levels.len > 0) {
-        size_t end = vec_last(&r->levels).end;
-        bool ends_here = end == stack.len || (end < stack.len && stack.data[end] == ';');
-        if (end <= shared && ends_here)
-            return;
-        r->levels.len--;
-    }
-}
-
-static uint32_t stack_node(struct reader *r, struct bytes stack)
-{
-    struct budget *b = r->dict->budget;
-
-    keep_shared_levels(r, stack);
-    uint32_t node = r->levels.len ? vec_last(&r->levels).node : 0;
-    size_t pos = r->levels.len ? (size_t)vec_last(&r->levels).end + 1 : 0;
-    while (pos <= stack.len) {
-        struct bytes rest = bytes_from(stack, pos);
-        const uint8_t *semi = bytes_find_byte(rest, ';');
-        size_t len = semi ? (size_t)(semi - rest.data) : rest.len;
-        node = dict_node(r->dict, node, find_location(r, bytes_head(rest, len)));
-        pos += len;
-        if (!vec_push(b, &r->levels, (struct level){(uint32_t)pos, node}))
-            return 0;
-        pos++;
-    }
-    vec_clear(&r->previous);
-    vec_append(b, &r->previous, stack.data, stack.len);
-    return node;
-}
-
 /* From the first fraction on all counts are in millionths. */
 static bool switch_to_fractions(struct reader *r)
 {
@@ -383,7 +263,8 @@ static int read_line(struct reader *r, struct bytes line, struct error *err)
         why = parse_count(r, f.count, &values[n++]);
     if (why)
         return line_error(r, err, why);
-    profile_add(r->profile, &(struct sample){.node = stack_node(r, f.stack), .values = values});
+    uint32_t node = folded_stack_node(&r->stacks, f.stack, SIZE_MAX);
+    profile_add(r->profile, &(struct sample){.node = node, .values = values});
     return 0;
 }
 
@@ -424,12 +305,8 @@ static int read_lines(struct reader *r, struct error *err)
 
 static void reader_done(struct reader *r)
 {
-    struct budget *b = r->dict->budget;
-
     lines_done(&r->lines);
-    text_cache_done(&r->frames);
-    vec_done(b, &r->previous);
-    vec_done(b, &r->levels);
+    folded_stacks_done(&r->stacks);
 }
 
 static int collapsed_decode(struct input *in, struct profile_set *out, struct error *err)
@@ -443,9 +320,8 @@ static int collapsed_decode(struct input *in, struct profile_set *out, struct er
         return budget_error(out->budget, err);
 
     CLEANUP(reader_done) struct reader r = {.profile = p, .dict = out->dict};
-    r.kind_key = dict_cstring(out->dict, COLLAPSED_KIND_KEY);
+    folded_stacks_init(&r.stacks, out->dict);
     lines_init(&r.lines, in, out->budget);
-    text_cache_init(&r.frames, out->budget);
     add_types(&r, head);
     if (budget_failed(out->budget))
         return budget_error(out->budget, err);

@@ -8,13 +8,13 @@
 
 /* Order breaks ties in format_detect(): formats with a magic number go first. */
 static const struct format *const formats[] = {
-    &format_pprof,        &format_otlp,         &format_otlp_json,   &format_jfr,
-    &format_perf_data,    &format_cpuprofile,   &format_heapprofile, &format_heapsnapshot,
-    &format_chrome_trace, &format_speedscope,   &format_firefox,     &format_stackprof,
-    &format_callgrind,    &format_dhat,         &format_ghc_prof,    &format_massif,
-    &format_pmcstat,      &format_instruments,  &format_dtrace,      &format_macos_sample,
-    &format_vtune_csv,    &format_pprof_legacy, &format_perf_script, &format_collapsed,
-    &format_svg,
+    &format_pprof,        &format_otlp,           &format_otlp_json,      &format_jfr,
+    &format_perf_data,    &format_cpuprofile,     &format_heapprofile,    &format_heapsnapshot,
+    &format_chrome_trace, &format_speedscope,     &format_firefox,        &format_stackprof,
+    &format_callgrind,    &format_dhat,           &format_ghc_prof,       &format_massif,
+    &format_pmcstat,      &format_instruments,    &format_dtrace,         &format_macos_sample,
+    &format_vtune_csv,    &format_pprof_legacy,   &format_perf_script,    &format_collapsed,
+    &format_svg,          &format_pyroscope_tree, &format_pyroscope_trie, &format_pyroscope_lines,
 };
 
 const struct format *format_at(size_t n)

@@ -18,7 +18,8 @@ struct format {
 
     /*
      * How sure we are from the first bytes of the plain content (up to INPUT_PEEK_BYTES): 0 is no,
-     * 100 is "saw a magic number". Never reads past `head`. NULL for formats only written.
+     * 100 is "saw a magic number". Never reads past `head`. NULL for formats only
+     * written, and for those that nothing tells apart: they are read when named.
      */
     int (*sniff)(struct bytes head);
 

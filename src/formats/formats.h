@@ -28,3 +28,6 @@ extern const struct format format_instruments;
 extern const struct format format_dtrace;
 extern const struct format format_macos_sample;
 extern const struct format format_vtune_csv;
+extern const struct format format_pyroscope_tree;
+extern const struct format format_pyroscope_trie;
+extern const struct format format_pyroscope_lines;

@@ -15,6 +15,7 @@
 struct ingest_profile {
     const struct label *labels; /* win over those of the request */
     size_t n_labels;
+    bool is_instant; /* found at a moment, whatever its types say */
     bool has_id;
     uint8_t id[16];
 };
