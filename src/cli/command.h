@@ -44,6 +44,7 @@ const struct command *command_find(const char *name);
  * data and pictures on a terminal). Returns an exit code. */
 int command_write(const struct options *o, struct bytes content, bool is_binary);
 
+int cmd_config(const struct command *self, struct options *o);
 int cmd_convert(const struct command *self, struct options *o);
 int cmd_diff(const struct command *self, struct options *o);
 int cmd_flame(const struct command *self, struct options *o);

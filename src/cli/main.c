@@ -18,6 +18,7 @@
 #include "cli/query_verbs.h"
 #include "cli/store_files.h"
 #include "cli/terminal.h"
+#include "config/server_config.h"
 #include "formats/format.h"
 
 #define INPUT_AND_REPORT                                                                           \
@@ -78,6 +79,11 @@ static const struct command commands[] = {
      OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
          OPTIONS_RANGE | OPTIONS_IMPORT,
      cmd_store, 0},
+    {"config", "check|print|doc [flags]",
+     "the configuration of a server: checked, shown, explained",
+     "check says what is wrong with it, print shows every value and where it comes from, doc is\n"
+     "the reference page. Values come from flags, VESTA_* variables and a file.",
+     OPTIONS_CONFIG, cmd_config, 0},
 };
 
 /* `vesta FILE` without a verb. */
@@ -277,6 +283,16 @@ static void help_query(void)
     query_verbs_help(stdout);
 }
 
+static void help_config(void)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+
+    puts("  --config                       the file (VESTA_CONFIG; " CONFIG_FILE_LOCAL
+         "; " CONFIG_FILE_ETC ")");
+    config_help(&server_config_table, &out);
+    fputs(buf_cstr(&out), stdout);
+}
+
 static int help_command(const struct command *c)
 {
     printf("vesta %s: %s\n\nusage: vesta %s [options] %s\n", c->name, c->summary, c->name,
@@ -293,7 +309,10 @@ static int help_command(const struct command *c)
         store_verbs_help(stdout);
     }
     puts("\noptions:");
-    options_help(stdout, c->groups);
+    if (c->groups & OPTIONS_CONFIG)
+        help_config();
+    else
+        options_help(stdout, c->groups);
     return VESTA_EXIT_OK;
 }
 

@@ -456,19 +456,26 @@ static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned
     return options_set(o, option->name, value, err);
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int options_parse(struct options *o, int argc, char **argv, unsigned groups, struct error *err)
 {
-    bool only_args = false;
+    bool only_args = groups & OPTIONS_CONFIG;
 
     o->args = calloc((size_t)argc + 1, sizeof(*o->args));
     if (!o->args)
         abort();
     for (int i = 1; i < argc; i++) {
-        if (only_args || argv[i][0] != '-' || argv[i][1] == '\0') {
+        if ((groups & OPTIONS_CONFIG) && is_help(argv[i]))
+            o->help = true;
+        else if (only_args || argv[i][0] != '-' || argv[i][1] == '\0')
             o->args[o->n_args++] = argv[i];
-        } else if (strcmp(argv[i], "--") == 0) {
+        else if (strcmp(argv[i], "--") == 0)
             only_args = true;
-        } else {
+        else {
             int r = parse_one(o, argc, argv, &i, groups, err);
             if (r < 0)
                 return r;

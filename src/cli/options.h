@@ -82,6 +82,7 @@ enum option_group {
     OPTIONS_DATA = 2048, /* the data directory */
     OPTIONS_RANGE = 4096,
     OPTIONS_IMPORT = 8192,
+    OPTIONS_CONFIG = 16384, /* of a server's config: all words are left in args, but for --help */
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */

@@ -4,18 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config.h"
+
 /*
  * What a server can be told. Every field is one row of the table in server_config.c, which makes of
  * it a YAML key, a flag, a VESTA_* variable, a default and a paragraph of the reference page.
  * Strings are never NULL: empty is "not set". They live as long as the config.
  */
-#define CONFIG_LIST_MAX 64
-
-struct config_list {
-    const char *items[CONFIG_LIST_MAX];
-    size_t n;
-};
-
 struct server_config {
     /* Where. */
     struct config_list listen;           /* everything; 127.0.0.1:4040 */
@@ -26,12 +21,14 @@ struct server_config {
 
     /* TLS. */
     const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
+    struct config_list tls_client_roles; /* of who shows a certificate and no token */
 
     /* Who. */
     const char *auth;         /* "auto" (tokens are asked for once there is one), "on", "off" */
     bool trust_tenant_header; /* X-Scope-OrgID names the tenant where no token does */
     const char *default_tenant;
     const char *admin_token_file; /* a file whose first line is an admin token */
+    const char *admin_token;      /* the same without a file */
 
     /* Limits of the whole server. */
     uint64_t memory_limit;       /* of the store: 256 MiB */
@@ -76,9 +73,23 @@ struct server_config {
     bool allow_private_urls;       /* debuginfod and webhooks may be loopback or private */
 
     /* People and machines that look. */
-    struct config_list cors_origins; /* none */
-    const char *log_level;           /* info */
-    const char *log_format;          /* "text", "json" */
-    bool self_profile;               /* push the server's own CPU profile to itself */
-    const char *external_url;        /* how others reach it; for links */
+    struct config_list cors_origins;  /* none */
+    const char *log_level;            /* info */
+    const char *log_format;           /* "text", "json" */
+    bool self_profile;                /* push the server's own CPU profile to itself */
+    const char *self_profile_service; /* its service.name: "vesta" */
+    const char *external_url;         /* how others reach it; for links */
 };
+
+extern const struct config_table server_config_table;
+
+/* Reads it and checks what no single key can say; errors as of config_load(). */
+int server_config_load(const struct config_input *in, struct config **ret, struct error *err);
+
+static inline const struct server_config *server_config_of(struct config *c)
+{
+    return (const struct server_config *)config_values(c);
+}
+
+/* docs/config.md. */
+void server_config_doc(struct buf *out);

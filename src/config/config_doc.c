@@ -1,0 +1,159 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config_internal.h"
+
+/* A config and its table as people read them. */
+
+#define SOURCE_COLUMN 48
+
+/* "tls" of "tls.cert_file"; empty for keys of no section. */
+static struct bytes section_of(const struct config_key *key)
+{
+    const char *dot = strchr(key->name, '.');
+
+    return (struct bytes){(const uint8_t *)key->name, dot ? (size_t)(dot - key->name) : 0};
+}
+
+static void add_source(struct buf *out, const struct config_origin *o)
+{
+    switch (o->source) {
+    case CONFIG_BY_DEFAULT:
+        buf_add_str(out, "default");
+        if (o->name)
+            buf_addf(out, ", %s", o->name);
+        break;
+    case CONFIG_BY_FILE:
+        buf_addf(out, "file, line %u", o->line);
+        break;
+    case CONFIG_BY_VARIABLE:
+        buf_addf(out, "variable %s", o->name);
+        break;
+    case CONFIG_BY_FLAG:
+        buf_add_str(out, "flag");
+        break;
+    }
+}
+
+static bool is_set(const struct config_key *key, const void *values)
+{
+    const void *field = (const char *)values + key->offset;
+
+    return key->type != CONFIG_STRING || **(const char *const *)field != '\0';
+}
+
+static void print_key(struct config *c, const struct config_key *key, struct buf *out)
+{
+    bool is_secret = key->flags & CONFIG_SECRET;
+    size_t from = out->len, section = section_of(key).len;
+
+    buf_addf(out, "%s%s%s: ", section ? "  " : "", is_secret ? "# " : "",
+             key->name + (section ? section + 1 : 0));
+    if (!is_secret)
+        config_add_value(out, key, c->values);
+    else
+        buf_add_str(out, is_set(key, c->values) ? "(set, not shown)" : "(not set)");
+    while (out->len - from < SOURCE_COLUMN)
+        buf_add_byte(out, ' ');
+    buf_add_str(out, " # ");
+    add_source(out, &c->origins[key - c->table->keys]);
+    buf_add_byte(out, '\n');
+}
+
+void config_print(struct config *c, struct buf *out)
+{
+    struct bytes section = {0};
+
+    buf_addf(out, "# %s%s\n", c->file ? "file: " : "no file was read", c->file ? c->file : "");
+    for (size_t i = 0; i < c->table->n_keys; i++) {
+        const struct config_key *key = &c->table->keys[i];
+        struct bytes in = section_of(key);
+        if (!bytes_equal(in, section) && in.len > 0)
+            buf_addf(out, "%.*s:\n", (int)in.len, (const char *)in.data);
+        section = in;
+        print_key(c, key, out);
+    }
+}
+
+static const char *type_text(const struct config_key *key)
+{
+    static const char *const texts[] = {
+        [CONFIG_STRING] = "text",       [CONFIG_LIST] = "list",  [CONFIG_BOOL] = "true or false",
+        [CONFIG_U32] = "number",        [CONFIG_U64] = "number", [CONFIG_BYTES] = "size",
+        [CONFIG_DURATION] = "duration",
+    };
+    return texts[key->type];
+}
+
+/* The default, as YAML. */
+static void add_standard(struct buf *out, const struct config_key *key)
+{
+    if (key->standard[0] == '\0')
+        buf_add_str(out, key->type == CONFIG_LIST ? "none" : "not set");
+    else
+        buf_addf(out, "`%s`", key->standard);
+}
+
+static void add_choices(struct buf *out, const char *choices)
+{
+    buf_add_str(out, "; one of ");
+    for (const char *at = choices; *at;) {
+        size_t n = strcspn(at, "|");
+        buf_addf(out, "%s`%.*s`", at == choices ? "" : ", ", (int)n, at);
+        at += n + (at[n] == '|');
+    }
+}
+
+static void doc_key(struct buf *out, const struct config_key *key)
+{
+    char flag[CONFIG_NAME_MAX], name[CONFIG_NAME_MAX];
+
+    buf_addf(out, "### `%s`\n\n%s\n\n", key->name, key->help);
+    buf_addf(out, "- %s", type_text(key));
+    if (key->choices)
+        add_choices(out, key->choices);
+    buf_add_str(out, "; default: ");
+    add_standard(out, key);
+    buf_addf(out, "\n- `--%s`", config_flag_name(key, flag));
+    if (key->type == CONFIG_BOOL)
+        buf_addf(out, ", `--no-%s`", flag);
+    buf_addf(out, "; `%s`", config_variable_name(key, name));
+    if (key->also)
+        buf_addf(out, ", or else `%s`", key->also);
+    buf_addf(out, "\n- %s%s\n\n",
+             key->flags & CONFIG_RELOADS ? "changes without a restart" : "needs a restart",
+             key->flags & CONFIG_SECRET ? "; a secret: never shown" : "");
+}
+
+void config_doc(const struct config_table *table, const char *head, struct buf *out)
+{
+    struct bytes section = {0};
+
+    buf_add_str(out, head);
+    for (size_t i = 0; i < table->n_keys; i++) {
+        struct bytes in = section_of(&table->keys[i]);
+        if (i == 0)
+            buf_add_str(out, "\n## General\n\n");
+        else if (!bytes_equal(in, section) && in.len > 0)
+            buf_addf(out, "## %.*s\n\n", (int)in.len, (const char *)in.data);
+        section = in;
+        doc_key(out, &table->keys[i]);
+    }
+    out->len--; /* one newline at the end is enough */
+}
+
+void config_help(const struct config_table *table, struct buf *out)
+{
+    char flag[CONFIG_NAME_MAX];
+
+    /* The first sentence of each. */
+    for (size_t i = 0; i < table->n_keys; i++) {
+        const struct config_key *key = &table->keys[i];
+        const char *end = strstr(key->help, ". ");
+        size_t n = end ? (size_t)(end - key->help) : strlen(key->help) - 1;
+        buf_addf(out, "  --%-28s %.*s", config_flag_name(key, flag), (int)n, key->help);
+        if (key->standard[0])
+            buf_addf(out, " (%s)", key->standard);
+        buf_add_byte(out, '\n');
+    }
+}
