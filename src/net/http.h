@@ -48,7 +48,8 @@ struct bytes http_media_type(struct bytes content_type);
 
 /*
  * A parameter of a query string (or of a form body), unescaped into `scratch`: true when it is
- * there, the first of that name. The value is borrowed from `scratch` until buf_clear().
+ * there, the first of that name. The value is borrowed from the query where nothing is escaped (or
+ * an escape is broken: it is then as it came), else from `scratch` until that is next written to.
  */
 bool http_query_value(struct bytes query, const char *name, struct buf *scratch, struct bytes *ret);
 
@@ -61,6 +62,13 @@ bool http_unescape(struct bytes in, bool is_query, struct buf *out);
 
 /* The usual phrase of a status, "Not Found"; never NULL. */
 const char *http_reason(int status);
+
+/* The date header's value now; valid on this thread until the next call. */
+const char *http_date(void);
+
+/* What may stand in the name and the value of a header. */
+bool http_is_token_byte(uint8_t c);
+bool http_is_value_byte(uint8_t c);
 
 /*
  * A reply. Zero it, fill it in, hand it over; strings of headers are copied when they are added.
@@ -75,7 +83,8 @@ struct http_reply {
     bool closes;         /* end the connection behind it */
 };
 
-/* Names are lower case. Values with control characters are refused: the header is left out. */
+/* Names are lower case. Values with control characters are refused: the header is left out, as are
+ * values over 1,023 bytes that were formatted. */
 void http_reply_header(struct http_reply *reply, const char *name, struct bytes value);
 void http_reply_headerf(struct http_reply *reply, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

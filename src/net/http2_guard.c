@@ -1,0 +1,158 @@
+#include "net/http2_guard.h"
+
+/* Frame types and flags (RFC 9113, section 6). */
+enum {
+    DATA = 0,
+    HEADERS = 1,
+    PRIORITY = 2,
+    RST_STREAM = 3,
+    SETTINGS = 4,
+    PUSH_PROMISE = 5,
+    PING = 6,
+    GOAWAY = 7,
+    WINDOW_UPDATE = 8,
+    CONTINUATION = 9,
+};
+enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8 };
+
+#define PREFACE_LEN 24
+#define UNIT        1000 /* the buckets count thousandths */
+
+void http2_guard_init(struct http2_guard *g, size_t header_bytes_max)
+{
+    *g = (struct http2_guard){
+        /* Room for what is refused politely: with a reply and not with the connection's end. */
+        .block_max = header_bytes_max * 2,
+        .resets = HTTP2_RESETS_BURST * UNIT,
+        .control = HTTP2_CONTROL_BURST * UNIT,
+        .preface_left = PREFACE_LEN,
+    };
+}
+
+static void fill(int64_t *bucket, int64_t more, int64_t max)
+{
+    *bucket = *bucket > max - more ? max : *bucket + more;
+}
+
+/* Lets time fill the buckets. */
+static void tick(struct http2_guard *g, int64_t now_ns)
+{
+    int64_t ms = g->last_ns ? (now_ns - g->last_ns) / 1000000 : 0;
+
+    if (g->last_ns && ms <= 0)
+        return;
+    if (ms > 60000)
+        ms = 60000;
+    fill(&g->resets, ms * HTTP2_RESETS_PER_S, HTTP2_RESETS_BURST * UNIT);
+    fill(&g->control, ms * HTTP2_CONTROL_PER_S, HTTP2_CONTROL_BURST * UNIT);
+    g->last_ns = now_ns;
+}
+
+/* What a frame takes from the bucket of control frames: about what it makes us do. */
+static int64_t cost(uint8_t type, uint8_t flags, uint32_t len)
+{
+    switch (type) {
+    case DATA:
+        /* Next to no data, or all of it padding. */
+        return !(flags & END_STREAM) && (len < 16 || (flags & PADDED && len <= 256)) ? 2 : 0;
+    case HEADERS:
+    case RST_STREAM:
+        return 0;
+    case SETTINGS:
+        return flags & ACK ? 1 : 10;
+    case PING:
+        return 5;
+    default:
+        return 1;
+    }
+}
+
+static const char *count_block(struct http2_guard *g, uint8_t type, uint32_t len)
+{
+    if (type == CONTINUATION) {
+        if (++g->n_continuations > HTTP2_CONTINUATIONS_MAX)
+            return "too many CONTINUATION frames";
+    } else {
+        g->in_block = true;
+        g->block_len = 0;
+        g->n_continuations = 0;
+    }
+    g->block_len += len;
+    return g->block_len > g->block_max ? "a header block is too large" : NULL;
+}
+
+static const char *count_frame(struct http2_guard *g)
+{
+    const uint8_t *h = g->head;
+    uint8_t type = h[3], flags = h[4];
+    uint32_t len = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+
+    g->left = len;
+    g->is_last = flags & END_HEADERS && (type == HEADERS || type == CONTINUATION);
+    g->control -= cost(type, flags, len) * UNIT;
+    if (g->control < 0)
+        return "a flood of control or empty frames";
+    if (type == RST_STREAM) {
+        g->resets -= UNIT;
+        if (g->resets < 0)
+            return "a flood of stream resets";
+    }
+    return type == HEADERS || type == CONTINUATION ? count_block(g, type, len) : NULL;
+}
+
+/* The current frame is complete. */
+static void end_frame(struct http2_guard *g)
+{
+    g->head_len = 0;
+    if (g->is_last)
+        g->in_block = false;
+}
+
+const char *http2_guard_feed(struct http2_guard *g, struct bytes in, int64_t now_ns)
+{
+    tick(g, now_ns);
+    while (in.len > 0) {
+        if (g->preface_left > 0 || g->left > 0) {
+            uint32_t *left = g->preface_left > 0 ? &g->preface_left : &g->left;
+            uint32_t n = in.len < *left ? (uint32_t)in.len : *left;
+            bool is_frame = left == &g->left;
+            *left -= n;
+            in = bytes_from(in, n);
+            if (is_frame && *left == 0)
+                end_frame(g);
+            continue;
+        }
+        g->head[g->head_len++] = in.data[0];
+        in = bytes_from(in, 1);
+        if (g->head_len < sizeof(g->head))
+            continue;
+        const char *failure = count_frame(g);
+        if (failure)
+            return failure;
+        if (g->left == 0)
+            end_frame(g);
+    }
+    return NULL;
+}
+
+const char *http2_guard_reset_sent(struct http2_guard *g)
+{
+    g->resets -= UNIT;
+    return g->resets < 0 ? "a flood of streams that had to be reset" : NULL;
+}
+
+void http2_guard_replied(struct http2_guard *g)
+{
+    fill(&g->control, 10 * UNIT, HTTP2_CONTROL_BURST * UNIT);
+}
+
+void http2_guard_wrote(struct http2_guard *g, size_t n)
+{
+    /* One frame for each KiB: clients open windows as they read. */
+    fill(&g->control, (int64_t)n, HTTP2_CONTROL_BURST * UNIT);
+}
+
+bool http2_guard_in_head(const struct http2_guard *g)
+{
+    return g->preface_left > 0 || g->in_block;
+}
