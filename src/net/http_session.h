@@ -38,6 +38,7 @@ struct http_events {
 struct http_session_limits {
     size_t headers_max, header_bytes_max, target_max;
     uint32_t streams_max; /* at once, HTTP/2; default 128 */
+    bool offers_h2c;      /* HTTP/1.1: "upgrade: h2c" is looked at; else ignored */
 };
 
 struct http_session_ops {
@@ -82,12 +83,24 @@ struct http_session {
     uint32_t n_streams;   /* open now */
     bool is_closing;      /* close when all output is written */
     bool is_reading_head; /* some bytes of a request's head are here: for the slow-header clock */
+    bool is_paused;       /* feed nothing now: HTTP/1.1 is at a request. take_output() goes on */
+    size_t held;          /* bytes of input kept: unfinished heads, requests that wait */
 };
 
 struct http_session *http1_session_new(const struct http_events *events,
                                        const struct http_session_limits *limits);
 struct http_session *http2_session_new(const struct http_events *events,
                                        const struct http_session_limits *limits);
+
+/*
+ * HTTP/1.1 "upgrade: h2c", to be asked after each feed and take_output: true when the session waits
+ * to hear whether the request is taken over by HTTP/2. Then the end of the matter: taken, what came
+ * behind the request is moved to `rest` and only free() is left to do; not taken, the request is
+ * told of as usual.
+ */
+bool http1_session_asks_upgrade(struct http_session *s, const struct http_request **ret_request,
+                                struct bytes *ret_settings);
+void http1_session_end_upgrade(struct http_session *s, bool is_taken, struct buf *rest);
 
 /* HTTP/1.1 "upgrade: h2c": the HTTP/2 session that goes on, with the request (whose method, path
  * and headers are copied) as its stream 1. `settings` is the value of http2-settings. NULL when

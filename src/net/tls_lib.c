@@ -46,7 +46,7 @@ int tls_lib_get(const struct tls_lib **ret, struct error *err)
     pthread_once(&once, load_once);
     if (!is_there)
         return error_set(err, -EOPNOTSUPP,
-                         "https needs OpenSSL's libssl.so." TEXT_OF(
+                         "TLS needs OpenSSL's libssl.so." TEXT_OF(
                              OPENSSL_SHLIB_VERSION) ", which is not installed (Debian: apt-get "
                                                     "install libssl-dev)");
     *ret = &loaded;
