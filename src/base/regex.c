@@ -71,20 +71,22 @@ static int search(const struct regex *re, struct bytes *text, size_t from)
     return pcre2_match(re->code, text->data, text->len, from, 0, re->match, re->context);
 }
 
-bool regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
-                  size_t n)
+int regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
+                 size_t n)
 {
     int found = search(re, &text, from);
-    for (size_t i = 0; found >= 0 && i < n; i++)
+    if (found < 0)
+        return found == PCRE2_ERROR_NOMATCH ? 0 : -EOVERFLOW;
+    for (size_t i = 0; i < n; i++)
         groups[i] = i < (size_t)found ? group(re, text, i) : (struct bytes){0};
-    return found >= 0;
+    return 1;
 }
 
 bool regex_capture(const struct regex *re, struct bytes text, struct bytes *ret_match,
                    struct bytes *ret_group)
 {
     struct bytes groups[2];
-    if (!regex_search(re, text, 0, groups, 2))
+    if (regex_search(re, text, 0, groups, 2) <= 0)
         return false;
     if (ret_match)
         *ret_match = groups[0];

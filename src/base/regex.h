@@ -24,9 +24,10 @@ bool regex_matches(const struct regex *re, struct bytes text);
  * does not match asks this, so that a pattern without end selects nothing either way. */
 bool regex_misses(const struct regex *re, struct bytes text);
 
-/* The first match at or behind byte `from`: true with groups[0] all of it and groups[1 ... n) its
- * groups (len 0 and data NULL when unset). What is before `from` counts for \b and the like. */
-bool regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
+/* The first match at or behind byte `from`: 1 with groups[0] all of it and groups[1 ... n) its
+ * groups (len 0 and data NULL when unset), 0 when there is none, -EOVERFLOW when matching was given
+ * up. What is before `from` counts for \b and the like. */
+int regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
                   size_t n);
 
 /* The span of the first match and of its first group (len 0 and data NULL when unset). False when

@@ -55,6 +55,7 @@ struct route {
 struct worker {
     struct server *server;
     struct store_source *source; /* LANE_INGEST: decode into source->set */
+    size_t n_nodes;              /* of source's dictionary before the request: ingest_begin() */
     struct mask_memory *masked;  /* LANE_INGEST: what mask.c remembers of source's dictionary */
     struct buf scratch;
     bool has_large_share; /* of the memory for decoding: jobs.h */

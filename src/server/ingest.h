@@ -7,9 +7,13 @@
  * What every way in has in common: profiles that were decoded into the worker's source get their
  * labels, are masked, checked against the tenant's limits, and appended, durable when this returns.
  *
- *     decode into c->worker->source->set        (store_source_reset() was called before the
- * handler) ingest_set(c, &options, &result, err)
+ *     ingest_begin(worker)                      whoever runs the handler, before it
+ *     decode into c->worker->source->set
+ *     ingest_set(c, &options, &result, err)
  */
+
+/* Makes the worker's source empty: the last request's profiles go. */
+void ingest_begin(struct worker *w);
 
 /* What one profile of a set has of its own. */
 struct ingest_profile {
@@ -43,8 +47,13 @@ struct ingest_result {
     struct error why; /* of the first rejection */
 };
 
-/* 0 also when every profile was rejected. -EAGAIN (over a rate, or the store is behind), -ENOSPC,
- * -EROFS, -ENOBUFS: then nothing was stored. */
+/*
+ * 0 also when every profile was rejected. -EAGAIN (over a rate, or the store is behind), -ENOSPC,
+ * -EROFS, -ENOBUFS, -E2BIG (profile_nodes_max): then nothing was stored.
+ *
+ * Profiles of OTLP that count samples of a known CPU time also get the time they stand for, as
+ * "cpu" in nanoseconds.
+ */
 int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_result *ret,
                struct error *err);
 

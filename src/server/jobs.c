@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/must.h"
+#include "server/ingest.h"
+#include "server/mask.h"
 #include "server/server_internal.h"
 
 /* What a worker may decode into without asking; its dictionary is dropped at half of it. */
@@ -42,19 +44,23 @@ static const char *const lane_names[] = {"quick", "ingest", "query"};
 int worker_init(struct worker *w, struct server *s, bool ingests, struct error *err)
 {
     *w = (struct worker){.server = s};
-    return ingests ? store_source_new(s->store, SHARE_BYTES, &w->source, err) : 0;
+    if (!ingests)
+        return 0;
+    w->masked = mask_memory_new(s->mask);
+    return store_source_new(s->store, SHARE_BYTES, &w->source, err);
 }
 
 void worker_done(struct worker *w)
 {
     store_source_free(w->source);
+    mask_memory_free(w->masked);
     buf_done(&w->scratch);
 }
 
 void worker_ration(struct worker *w)
 {
     if (w->source)
-        store_source_reset(w->source);
+        ingest_begin(w);
 }
 
 bool worker_ration_more(struct worker *w)
@@ -65,7 +71,7 @@ bool worker_ration_more(struct worker *w)
         pthread_mutex_lock(&w->server->jobs->large_lock);
     w->has_large_share = true;
     w->source->budget.limit = SHARE_BYTES + LARGE_FACTOR * w->server->config->body_limit;
-    store_source_reset(w->source);
+    ingest_begin(w);
     return true;
 }
 

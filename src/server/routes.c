@@ -9,6 +9,9 @@
 static const struct route *const tables[] = {
     status_routes,
     control_routes,
+    otlp_routes,
+    traces_routes,
+    deployments_routes,
 };
 
 const struct route *route_at(size_t n)

@@ -15,3 +15,6 @@ int route_find(struct bytes method, struct bytes path, const struct route **ret,
 /* Tables end with a row of zeros. */
 extern const struct route status_routes[];  /* health.c */
 extern const struct route control_routes[]; /* control.c */
+extern const struct route otlp_routes[];    /* ingest_otlp.c */
+extern const struct route traces_routes[];  /* ingest_traces.c */
+extern const struct route deployments_routes[];

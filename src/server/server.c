@@ -14,8 +14,10 @@
 #include "base/must.h"
 #include "server/auth.h"
 #include "server/control.h"
+#include "server/deployments.h"
 #include "server/dispatch.h"
 #include "server/jobs.h"
+#include "server/mask.h"
 #include "server/server_internal.h"
 #include "server/tenant_limits.h"
 #include "store_local/local.h"
@@ -131,7 +133,10 @@ static int open_parts(struct server *s, struct error *err)
     s->metrics = metrics_new();
     s->limits = tenant_limits_new(s->config, clock_real());
     s->control = control_new(s);
-    int r = auth_new(s->config, s->catalog, &s->auth, err);
+    s->deployments = deployments_new(s->catalog);
+    int r = mask_new(s->config, &s->mask, err);
+    if (r == 0)
+        r = auth_new(s->config, s->catalog, &s->auth, err);
     if (r == 0 && s->catalog)
         r = tenant_limits_reload(s->limits, s->config, s->catalog, err);
     return r;
@@ -289,6 +294,8 @@ int server_reload(struct server *s, const struct server_config *config, struct e
         r = auth_reload(s->auth, config, err);
     if (r == 0)
         r = tenant_limits_reload(s->limits, config, s->catalog, err);
+    if (r == 0)
+        r = mask_reload(s->mask, config, err);
     if (r < 0)
         return r;
     name_unchangeable(s, config);
@@ -311,6 +318,8 @@ void server_stop(struct server *s)
     control_free(s->control);
     auth_free(s->auth);
     tenant_limits_free(s->limits);
+    deployments_free(s->deployments);
+    mask_free(s->mask);
     store_close(s->store);
     catalog_close(s->catalog);
     metrics_free(s->metrics);
