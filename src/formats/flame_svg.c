@@ -479,11 +479,8 @@ int flame_svg(const struct profile *p, const struct flame_options *o, struct buf
     int r = tree_build(p, o->type, o->frames, &f.tree, err);
     if (r == 0 && compare)
         r = tree_build(p, (uint32_t)o->base_type, o->frames, &base, err);
-    if (r == 0 && o->invert) {
-        r = tree_invert(&f.tree, err);
-        if (r == 0 && compare)
-            r = tree_invert(&base, err);
-    }
+    if (r == 0 && o->invert)
+        r = compare ? tree_invert_both(&f.tree, &base, err) : tree_invert(&f.tree, err);
     if (r < 0)
         return r;
     if (!add_widths(&f, compare ? &base : NULL) || !place_boxes(&f))

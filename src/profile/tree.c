@@ -164,30 +164,81 @@ static void columns_done(struct tree *t)
     vec_done(b, &t->next_sibling);
 }
 
-int tree_invert(struct tree *t, struct error *err)
+static void add_self(struct tree *t, uint32_t at, int64_t v)
+{
+    t->self.data[at] = (int64_t)((uint64_t)t->self.data[at] + (uint64_t)v);
+}
+
+/* Nodes where either tree has a value of its own. The shape of `t` grows; `other`, when there is
+ * one, gets only values. */
+static void invert_values(const struct tree *was, const struct tree *other_was, struct tree *t,
+                          struct tree *other)
 {
     struct budget *b = t->frames.dict->budget;
-    struct tree was = *t;
     struct idset index = {0};
 
-    *t = (struct tree){.frames = was.frames};
-    (void)add_node(t, 0, 0);
-    for (uint32_t n = 0; n < was.parent.len && !budget_failed(b); n++) {
+    for (uint32_t n = 0; n < was->parent.len && !budget_failed(b); n++) {
         uint32_t at = 0;
-        if (was.self.data[n] == 0)
+        if (was->self.data[n] == 0 && (!other || other_was->self.data[n] == 0))
             continue;
-        for (uint32_t up = n; up != 0; up = was.parent.data[up])
-            at = child(t, &index, at, was.frame.data[up]);
-        if (!budget_failed(b))
-            t->self.data[at] = (int64_t)((uint64_t)t->self.data[at] + (uint64_t)was.self.data[n]);
+        for (uint32_t up = n; up != 0; up = was->parent.data[up])
+            at = child(t, &index, at, was->frame.data[up]);
+        if (budget_failed(b) || (other && !vec_resize(b, &other->self, t->parent.len)))
+            break;
+        add_self(t, at, was->self.data[n]);
+        if (other)
+            add_self(other, at, other_was->self.data[n]);
     }
     idset_done(b, &index);
+}
+
+/* Takes the columns out of a tree, leaving its frames. */
+static struct tree take_columns(struct tree *t)
+{
+    struct tree was = *t;
+    *t = (struct tree){.frames = was.frames};
     was.frames = (struct frames){.dict = was.frames.dict};
+    return was;
+}
+
+/* `other` has values; its shape becomes that of t. */
+static bool copy_shape(const struct tree *t, struct tree *other)
+{
+    struct budget *b = t->frames.dict->budget;
+    size_t n = t->parent.len;
+
+    return vec_append(b, &other->parent, t->parent.data, n) &&
+           vec_append(b, &other->frame, t->frame.data, n) && vec_resize(b, &other->self, n) &&
+           vec_resize(b, &other->total, n);
+}
+
+static bool invert(struct tree *t, struct tree *other)
+{
+    struct budget *b = t->frames.dict->budget;
+    struct tree was = take_columns(t), other_was = {.frames = {.dict = t->frames.dict}};
+    if (other)
+        other_was = take_columns(other);
+
+    (void)add_node(t, 0, 0);
+    invert_values(&was, &other_was, t, other);
     columns_done(&was);
-    if (budget_failed(b))
-        return budget_error(b, err);
+    columns_done(&other_was);
+    if (budget_failed(b) || (other && !copy_shape(t, other)))
+        return false;
     add_totals(t);
-    return link_children(t) ? 0 : budget_error(b, err);
+    if (other)
+        add_totals(other);
+    return link_children(t) && (!other || link_children(other));
+}
+
+int tree_invert(struct tree *t, struct error *err)
+{
+    return invert(t, NULL) ? 0 : budget_error(t->frames.dict->budget, err);
+}
+
+int tree_invert_both(struct tree *t, struct tree *other, struct error *err)
+{
+    return invert(t, other) ? 0 : budget_error(t->frames.dict->budget, err);
 }
 
 void tree_done(struct tree *t)

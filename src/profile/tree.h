@@ -37,6 +37,10 @@ void tree_done(struct tree *t); /* a zeroed tree is fine */
  */
 int tree_invert(struct tree *t, struct error *err);
 
+/* The same for the trees of two columns of one profile, built alike, which therefore have the same
+ * nodes; and have afterwards. */
+int tree_invert_both(struct tree *t, struct tree *other, struct error *err);
+
 static inline size_t tree_len(const struct tree *t)
 {
     return t->parent.len;

@@ -59,6 +59,45 @@ static int by_change(const void *a, const void *b)
     return (x->name > y->name) - (x->name < y->name);
 }
 
+int query_pair_types(const struct merged_pair *pair, const char *type, uint32_t ret[2],
+                     struct error *err)
+{
+    const struct profile *sides[2] = {pair->before, pair->after};
+
+    for (int i = 0; i < 2; i++) {
+        int r = profile_find_index(sides[i], type, &ret[i], err);
+        if (r < 0)
+            return error_prefix(err, r, i == 0 ? "before" : "after");
+    }
+    return 0;
+}
+
+int query_pair_join(const struct merged_pair *pair, const char *type, struct profile **ret,
+                    struct error *err)
+{
+    const struct profile *sides[2] = {pair->before, pair->after};
+    struct dict *dict = pair->after->dict;
+    uint32_t types[2];
+
+    int r = query_pair_types(pair, type, types, err);
+    struct profile *both = r == 0 ? profile_set_add(pair->answer->set) : NULL;
+    for (uint32_t i = 0; both && i < 2; i++)
+        profile_add_type(both, dict_cstring(dict, i == 0 ? "before" : "after"),
+                         sides[i]->types[types[i]].unit);
+    for (uint32_t i = 0; both && i < 2; i++) {
+        for (size_t k = 0; k < sides[i]->n_samples; k++) {
+            int64_t values[2] = {0};
+            values[i] = sides[i]->values[types[i]][k];
+            profile_add(both, &(struct sample){.node = sides[i]->node[k], .values = values});
+        }
+    }
+    if (r == 0 && budget_failed(dict->budget))
+        r = budget_error(dict->budget, err);
+    if (r == 0)
+        *ret = both;
+    return r;
+}
+
 int query_difference(const struct merged_pair *pair, const char *type, struct difference *ret,
                      struct error *err)
 {
@@ -66,16 +105,15 @@ int query_difference(const struct merged_pair *pair, const char *type, struct di
     struct dict *dict = pair->after->dict;
 
     *ret = (struct difference){.budget = dict->budget, .dict = dict};
-    for (int i = 0; i < 2; i++) {
-        int r = profile_find_index(sides[i], type, &ret->type[i], err);
-        if (r < 0)
-            return error_prefix(err, r, i == 0 ? "before" : "after");
+    int r = query_pair_types(pair, type, ret->type, err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < 2; i++)
         ret->total[i] = profile_total(sides[i], ret->type[i]);
-    }
     struct row_index index = {0};
     struct frames frames;
     frames_init(&frames, dict, (struct frame_options){.name_unknown = true});
-    int r = add_side(sides[0], &frames, 0, ret, &index, err);
+    r = add_side(sides[0], &frames, 0, ret, &index, err);
     if (r == 0)
         r = add_side(sides[1], &frames, 1, ret, &index, err);
     frames_done(&frames);

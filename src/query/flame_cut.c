@@ -10,10 +10,14 @@ static uint64_t magnitude(int64_t v)
 
 /* What decides who stays: a node's own total, or that of a heavier node below it, as differences
  * have where growth and shrinking cancel. So no node is heavier than its parent. */
-static void weigh(const struct tree *t, uint32_t root, uint64_t *weight)
+static void weigh(const struct flame_cut *f, uint32_t root, uint64_t *weight)
 {
+    const struct tree *t = &f->tree;
     for (size_t i = 0; i < tree_len(t); i++)
         weight[i] = magnitude(t->total.data[i]);
+    for (size_t i = 0; i < tree_len(&f->base); i++)
+        if (weight[i] < magnitude(f->base.total.data[i]))
+            weight[i] = magnitude(f->base.total.data[i]);
     for (size_t i = tree_len(t); i-- > root + 1;) {
         uint32_t up = t->parent.data[i];
         if (weight[up] < weight[i])
@@ -113,6 +117,10 @@ static bool add_node(struct builder *b, uint32_t node, uint32_t parent)
                                .depth = at > 0 ? f->nodes.data[parent].depth + 1 : 0,
                                .self = t->self.data[node],
                                .total = t->total.data[node]};
+    if (tree_len(&f->base) > 0) {
+        n.base_self = f->base.self.data[node];
+        n.base_total = f->base.total.data[node];
+    }
 
     vec_clear(&b->children);
     for (uint32_t c = t->first_child.data[node]; c != 0; c = t->next_sibling.data[c]) {
@@ -174,7 +182,7 @@ static bool choose(struct flame_cut *f, const struct flame_cut_options *o, uint3
     struct budget *budget = t->frames.dict->budget;
     struct threshold threshold;
 
-    weigh(t, root, weight);
+    weigh(f, root, weight);
     size_t n = mark_below(t, root, keep);
     if (o->max_nodes > 0 && n > o->max_nodes) {
         if (!find_threshold(budget, t, weight, keep, o->max_nodes, &threshold))
@@ -188,6 +196,17 @@ static bool choose(struct flame_cut *f, const struct flame_cut_options *o, uint3
     return true;
 }
 
+static int build_trees(const struct profile *p, const struct flame_cut_options *o,
+                       struct flame_cut *f, struct error *err)
+{
+    int r = tree_build(p, o->type, o->frames, &f->tree, err);
+    if (r == 0 && o->compares)
+        r = tree_build(p, o->base_type, o->frames, &f->base, err);
+    if (r < 0 || !o->invert)
+        return r;
+    return o->compares ? tree_invert_both(&f->tree, &f->base, err) : tree_invert(&f->tree, err);
+}
+
 int flame_cut_build(const struct profile *p, const struct flame_cut_options *o,
                     struct flame_cut *ret, struct error *err)
 {
@@ -195,12 +214,11 @@ int flame_cut_build(const struct profile *p, const struct flame_cut_options *o,
     uint32_t root = 0;
 
     *ret = (struct flame_cut){0};
-    if (o->type >= p->n_types)
-        return error_set(err, -EINVAL, "there is no sample type %u: the profile has %u", o->type,
+    uint32_t largest = o->compares && o->base_type > o->type ? o->base_type : o->type;
+    if (largest >= p->n_types)
+        return error_set(err, -EINVAL, "there is no sample type %u: the profile has %u", largest,
                          p->n_types);
-    int r = tree_build(p, o->type, o->frames, &ret->tree, err);
-    if (r == 0 && o->invert)
-        r = tree_invert(&ret->tree, err);
+    int r = build_trees(p, o, ret, err);
     if (r == 0)
         r = find_under(&ret->tree, o, &root, err);
     if (r < 0)
@@ -224,4 +242,5 @@ void flame_cut_done(struct flame_cut *f)
     if (f->tree.frames.dict)
         vec_done(f->tree.frames.dict->budget, &f->nodes);
     tree_done(&f->tree);
+    tree_done(&f->base);
 }

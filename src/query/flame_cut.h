@@ -11,6 +11,8 @@
  */
 struct flame_cut_options {
     uint32_t type; /* the column */
+    bool compares; /* with the column base_type: what is heavy in either stays */
+    uint32_t base_type;
     struct frame_options frames;
     bool invert;
     size_t max_nodes; /* 0: all */
@@ -27,10 +29,12 @@ struct flame_cut_node {
     int64_t self, total;
     uint32_t n_hidden; /* children that were cut */
     int64_t hidden;    /* what they weigh */
+    int64_t base_self, base_total;
 };
 
 struct flame_cut {
     struct tree tree;
+    struct tree base; /* the same nodes with the values of base_type; empty unless it compares */
     VEC(struct flame_cut_node) nodes; /* depth first, heaviest child first; the root is the first */
     uint64_t n_cut;                   /* nodes that are not here, at any depth... */
     int64_t cut;                      /* ...and what the outermost of them weigh */

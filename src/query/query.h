@@ -67,6 +67,16 @@ int query_pair(const struct query *before, const struct query *after, struct mer
                struct error *err);
 void merged_pair_done(struct merged_pair *m);
 
+/* The columns of both sides that `type` names; NULL is the default. -EINVAL when a side does not
+ * have it. */
+int query_pair_types(const struct merged_pair *pair, const char *type, uint32_t ret[2],
+                     struct error *err);
+
+/* One profile with the two columns before and after, of that type; it lives in the pair's answer.
+ */
+int query_pair_join(const struct merged_pair *pair, const char *type, struct profile **ret,
+                    struct error *err);
+
 /* ---- Two selections compared, function by function */
 
 struct difference_row {

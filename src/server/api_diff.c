@@ -1,0 +1,226 @@
+#include <errno.h>
+#include <math.h>
+
+#include "query/flame_cut.h"
+#include "server/api_merged.h"
+#include "server/server_internal.h"
+
+/* Two selections compared: as a tree, and function by function. */
+struct sides {
+    struct query query[2]; /* before, after */
+    struct selector *selector[2];
+    struct merged_pair pair;
+    struct frame_options frames;
+};
+
+static void sides_done(struct sides *s)
+{
+    merged_pair_done(&s->pair);
+    selector_free(s->selector[0]);
+    selector_free(s->selector[1]);
+}
+
+static int merge_sides(struct api_query *q, struct sides *s, struct error *err)
+{
+    int r = api_frames(q, &s->frames, err);
+    if (r == 0)
+        r = api_side(q, "before_", &s->query[0], &s->selector[0], err);
+    if (r == 0)
+        r = api_side(q, "after_", &s->query[1], &s->selector[1], err);
+    return r == 0 ? query_pair(&s->query[0], &s->query[1], &s->pair, err) : r;
+}
+
+static void write_side(const struct query *q, const char *key, int64_t total, struct json_writer *w)
+{
+    json_key(w, key);
+    json_begin_object(w);
+    json_key(w, "query");
+    json_string(w, q->selector->text);
+    json_key(w, "from_ns");
+    json_i64_string(w, q->from_ns);
+    json_key(w, "until_ns");
+    json_i64_string(w, q->to_ns);
+    json_key(w, "total");
+    json_i64(w, total);
+    json_end_object(w);
+}
+
+static void write_head(struct api_query *q, const struct sides *s, const uint32_t type[2],
+                       const int64_t total[2], struct json_writer *w)
+{
+    api_type_members(s->pair.after, type[1], w);
+    write_side(&s->query[0], "before", total[0], w);
+    write_side(&s->query[1], "after", total[1], w);
+    if (q->trouble.text[0]) {
+        json_key(w, "incomplete");
+        json_cstring(w, q->trouble.text);
+    }
+}
+
+/* ---- As a tree */
+
+#define NODES     8192
+#define NODES_MAX 1000000
+
+static void write_nodes(struct flame_cut *f, struct sheet *s)
+{
+    struct api_frame_table frames;
+    api_frame_table_init(&frames, &f->tree.frames, s);
+    sheet_table(s, "nodes", SHEET_COLUMNS);
+    struct sheet_column *parent = sheet_column(s, "parent", COLUMN_U32);
+    struct sheet_column *frame = sheet_column(s, "frame", COLUMN_U32);
+    struct sheet_column *before_self = sheet_column(s, "before_self", COLUMN_I64);
+    struct sheet_column *before = sheet_column(s, "before_total", COLUMN_I64);
+    struct sheet_column *after_self = sheet_column(s, "after_self", COLUMN_I64);
+    struct sheet_column *after = sheet_column(s, "after_total", COLUMN_I64);
+    struct sheet_column *n_hidden = sheet_column(s, "hidden_children", COLUMN_U32);
+    for (size_t i = 0; i < f->nodes.len; i++) {
+        const struct flame_cut_node *n = &f->nodes.data[i];
+        sheet_u32(parent, n->parent);
+        sheet_u32(frame, api_frame_row(&frames, f->tree.frame.data[n->tree_node]));
+        sheet_i64(before_self, n->base_self);
+        sheet_i64(before, n->base_total);
+        sheet_i64(after_self, n->self);
+        sheet_i64(after, n->total);
+        sheet_u32(n_hidden, n->n_hidden);
+    }
+    api_frame_table_done(&frames);
+}
+
+static int reply_tree(struct api_query *q, const struct sides *sides, const struct profile *both,
+                      struct flame_cut *f, struct error *err)
+{
+    struct sheet s;
+    uint32_t type[2];
+    int64_t total[2] = {profile_total(both, 0), profile_total(both, 1)};
+    int r = query_pair_types(&sides->pair, NULL, type, err);
+    sheet_init(&s, &q->call->budget);
+    if (r == 0)
+        write_head(q, sides, type, total, &s.head);
+    json_key(&s.head, "cut_nodes");
+    json_u64(&s.head, f->n_cut);
+    json_key(&s.head, "max_depth");
+    json_u64(&s.head, f->max_depth);
+    write_nodes(f, &s);
+    if (r == 0)
+        r = budget_failed(s.budget) ? budget_error(s.budget, err) : api_reply_sheet(q, &s, err);
+    sheet_done(&s);
+    return r;
+}
+
+static int run_tree(struct api_query *q, struct error *err)
+{
+    CLEANUP(sides_done) struct sides s = {0};
+    struct profile *both = NULL;
+    const char *under[API_PARAMS_MAX];
+    struct flame_cut_options o = {.type = 1, .compares = true, .base_type = 0};
+    struct flame_cut f = {0};
+
+    int r = api_cut(q, under, &o, err);
+    if (r == 0)
+        r = merge_sides(q, &s, err);
+    if (r == 0)
+        r = query_pair_join(&s.pair, NULL, &both, err);
+    if (r < 0)
+        return r;
+    o.frames = s.frames;
+    r = flame_cut_build(both, &o, &f, err);
+    if (r == -ENOENT)
+        r = error_prefix(err, r, "under");
+    if (r == 0)
+        r = reply_tree(q, &s, both, &f, err);
+    flame_cut_done(&f);
+    return r;
+}
+
+/* ---- Function by function */
+
+#define ROWS     100
+#define ROWS_MAX 1000000
+
+struct change_columns {
+    struct sheet_column *before, *after, *change, *share, *ratio;
+};
+
+static struct change_columns add_columns(struct sheet *s, bool is_flat)
+{
+    return (struct change_columns){
+        .before = sheet_column(s, is_flat ? "before_flat" : "before_cum", COLUMN_I64),
+        .after = sheet_column(s, is_flat ? "after_flat" : "after_cum", COLUMN_I64),
+        .change = sheet_column(s, is_flat ? "flat_change" : "cum_change", COLUMN_I64),
+        .share = sheet_column(s, is_flat ? "flat_share_change" : "cum_share_change", COLUMN_F64),
+        .ratio = sheet_column(s, is_flat ? "flat_ratio" : "cum_ratio", COLUMN_F64),
+    };
+}
+
+static void add_change(const struct change_columns *c, const struct difference *d,
+                       const int64_t value[2])
+{
+    struct change change = difference_change(d, value);
+    sheet_i64(c->before, value[0]);
+    sheet_i64(c->after, value[1]);
+    sheet_i64(c->change, change.absolute);
+    sheet_f64(c->share, change.share);
+    sheet_f64(c->ratio, change.ratio);
+}
+
+static void write_rows(const struct difference *d, size_t limit, struct sheet *s)
+{
+    sheet_table(s, "rows", SHEET_ROWS);
+    struct sheet_column *name = sheet_column(s, "name", COLUMN_TEXT);
+    struct change_columns flat = add_columns(s, true), cum = add_columns(s, false);
+    for (size_t i = 0; i < d->rows.len && i < limit; i++) {
+        const struct difference_row *row = &d->rows.data[i];
+        sheet_text(name, dict_text(d->dict, row->name));
+        add_change(&flat, d, row->flat);
+        add_change(&cum, d, row->cum);
+    }
+}
+
+static int run_table(struct api_query *q, struct error *err)
+{
+    CLEANUP(sides_done) struct sides sides = {0};
+    CLEANUP(difference_done) struct difference d = {0};
+    struct sheet s;
+    uint64_t limit;
+
+    int r = api_number(q, "limit", ROWS_MAX, ROWS, &limit, err);
+    if (r == 0)
+        r = merge_sides(q, &sides, err);
+    if (r == 0)
+        r = query_difference(&sides.pair, NULL, &d, err);
+    if (r < 0)
+        return r;
+    sheet_init(&s, &q->call->budget);
+    write_head(q, &sides, d.type, d.total, &s.head);
+    json_key(&s.head, "all_rows");
+    json_u64(&s.head, d.rows.len);
+    write_rows(&d, (size_t)limit, &s);
+    r = api_reply_sheet(q, &s, err);
+    sheet_done(&s);
+    return r;
+}
+
+/* ---- Routes */
+
+static const api_run runs[] = {run_tree, run_table};
+
+static int handle(struct call *c, struct error *err)
+{
+    return api_answer(c, runs[c->route->argument], err);
+}
+
+#define P_SIDES                                                                                    \
+    "before_query: selector of the side before, default query; "                                   \
+    "before_from: start of its range, default from; before_until: its end, default until; "        \
+    "after_query: selector of the side after, default query; "                                     \
+    "after_from: start of its range, default from; after_until: its end, default "                 \
+    "until; " API_P_SELECT API_P_TYPE API_P_FILTER
+
+const struct route api_diff_routes[] = {
+    API_ROUTE("diff", 0, "Two selections as one flame tree with both sides' values",
+              P_SIDES API_P_FRAMES API_P_CUT API_P_FORMAT),
+    API_ROUTE("diff/table", 1, "Two selections compared function by function, largest change first",
+              P_SIDES "limit: rows, default 100; " API_P_FORMAT),
+    {0},
+};

@@ -1,0 +1,81 @@
+#include <errno.h>
+#include <string.h>
+
+#include "formats/flame_svg.h"
+#include "formats/format.h"
+#include "server/api_merged.h"
+#include "server/server_internal.h"
+
+/* A selection as a file: what other tools open. */
+static const struct {
+    const char *format; /* of formats/format.h; NULL: a picture */
+    const char *media_type;
+    const char *name;
+} files[] = {
+    {"pprof", "application/octet-stream", "profile.pb.gz"},
+    {"otlp", "application/x-protobuf", "profile.otlp"},
+    {"otlp-json", "application/json", "profile.json"},
+    {"collapsed", "text/plain; charset=utf-8", "profile.folded"},
+    {"speedscope", "application/json", "profile.speedscope.json"},
+    {NULL, "image/svg+xml", "flame.svg"},
+};
+
+static int encode(const struct api_merged *m, const char *name, struct buf *out, struct error *err)
+{
+    CLEANUP(buf_done) struct buf losses = {0};
+    struct profile *only[] = {m->profile};
+    struct profile_set one = {
+        .budget = m->profile->dict->budget, .dict = m->profile->dict, .profiles = {only, 1, 1}};
+    return format_by_name(name)->encode(&one, out, &losses, err);
+}
+
+static int draw(struct api_query *q, const struct api_merged *m, struct buf *out, struct error *err)
+{
+    struct flame_options o = {
+        .type = m->type, .base_type = -1, .title = api_text(q, "title"), .frames = m->frames};
+    int r = api_flag(q, "invert", &o.invert, err);
+    return r < 0 ? r : flame_svg(m->profile, &o, out, err);
+}
+
+static int run_export(struct api_query *q, struct error *err)
+{
+    CLEANUP(api_merged_done) struct api_merged m = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &q->call->budget};
+    size_t which = (size_t)q->call->route->argument;
+    struct http_reply *reply = &q->call->reply;
+
+    int r = api_merge(q, &m, err);
+    if (r == 0)
+        r = files[which].format ? encode(&m, files[which].format, &out, err)
+                                : draw(q, &m, &out, err);
+    if (r == 0 && buf_full(&out))
+        r = buf_error(&out, err);
+    if (r < 0)
+        return r;
+    http_reply_headerf(reply, "content-disposition", "attachment; filename=\"%s\"",
+                       files[which].name);
+    /* Names in it came from outside: opened on this origin, it may do nothing. */
+    http_reply_header(reply, "content-security-policy",
+                      BYTES("default-src 'none'; style-src 'unsafe-inline'; sandbox"));
+    api_reply(q, files[which].media_type, &out);
+    return 0;
+}
+
+static int handle(struct call *c, struct error *err)
+{
+    return api_answer(c, run_export, err);
+}
+
+#define P_EXPORT API_P_MERGE "seconds: the range is this long and ends now, as pprof asks; "
+
+const struct route api_export_routes[] = {
+    API_ROUTE("profile.pb.gz", 0, "A selection as pprof: go tool pprof opens this URL", P_EXPORT),
+    API_ROUTE("profile.otlp", 1, "A selection as OTLP profiles (protobuf)", P_EXPORT),
+    API_ROUTE("profile.json", 2, "A selection as OTLP profiles (JSON)", P_EXPORT),
+    API_ROUTE("profile.folded", 3, "A selection as folded stacks", P_EXPORT),
+    API_ROUTE("profile.speedscope.json", 4, "A selection for speedscope", P_EXPORT),
+    API_ROUTE("flame.svg", 5, "A flame graph as a file that can be opened anywhere",
+              P_EXPORT API_P_FRAMES "invert: 1 puts the frames that spend first; "
+                                    "title: heading of the picture; "),
+    {0},
+};
