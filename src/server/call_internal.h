@@ -20,6 +20,7 @@ struct job {
     struct unpacked plain; /* the body, unpacked */
     struct buf details;
     atomic_bool never; /* what `cancelled` points at without a network */
+    bool is_own;       /* asked by the server itself */
     bool is_kept;      /* the handler answers later */
     bool has_begun;    /* a reply in pieces */
     bool has_query_slot;

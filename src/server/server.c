@@ -18,6 +18,7 @@
 #include "server/dispatch.h"
 #include "server/jobs.h"
 #include "server/mask.h"
+#include "server/self_profile.h"
 #include "server/server_internal.h"
 #include "server/tenant_limits.h"
 #include "store_local/local.h"
@@ -261,6 +262,8 @@ int server_start(const struct server_config *config, struct server **ret, struct
         r = auth_watch(s->auth, NULL, NULL, err);
     if (r == 0)
         r = listen_all(s, err);
+    if (r == 0 && config->self_profile)
+        r = self_profiler_start(s, &s->self, err);
     if (r < 0)
         return r;
     for (size_t i = 0; server_address(s, i); i++)
@@ -313,6 +316,7 @@ void server_stop(struct server *s)
         control_stop(s->control); /* answers who holds a long poll */
     if (s->http && http_server_drain(s->http, s->config->drain_timeout_ns) < 0)
         server_log(s, 2, "some requests were broken off after drain_timeout");
+    self_profiler_stop(s->self);
     jobs_stop(s->jobs);
     http_server_free(s->http);
     control_free(s->control);
