@@ -52,6 +52,7 @@ int cmd_info(const struct command *self, struct options *o);
 int cmd_merge(const struct command *self, struct options *o);
 int cmd_query(const struct command *self, struct options *o);
 int cmd_report(const struct command *self, struct options *o);
+int cmd_server(const struct command *self, struct options *o);
 int cmd_shell(const struct command *self, struct options *o);
 int cmd_store(const struct command *self, struct options *o);
 int cmd_symbolize(const struct command *self, struct options *o);

@@ -79,6 +79,11 @@ static const struct command commands[] = {
      OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
          OPTIONS_RANGE | OPTIONS_IMPORT,
      cmd_store, 0},
+    {"server", "[flags]", "takes profiles in, keeps them, answers: UI, API, OTLP, Pyroscope",
+     "Without flags everything is served on http://127.0.0.1:4040, OTLP also on 4317 (gRPC) and\n"
+     "4318 (HTTP), and kept in ./vesta-data. SIGHUP reads the configuration again, SIGTERM\n"
+     "finishes what was begun and ends.",
+     OPTIONS_CONFIG, cmd_server, 0},
     {"config", "check|print|doc [flags]",
      "the configuration of a server: checked, shown, explained",
      "check says what is wrong with it, print shows every value and where it comes from, doc is\n"

@@ -1,6 +1,7 @@
 """Fixtures of the end-to-end tests: the built program, and the corpus of real profiles."""
 
 import collections
+import http.client
 import json
 import os
 import pathlib
@@ -108,3 +109,112 @@ def corpus_files(prefix, suffixes=None):
                 if suffixes is None or cells["file"].endswith(tuple(suffixes)):
                     names.append(cells["file"])
     return names
+
+
+class Server:
+    """A running `vesta server` on ports of its own, with its data in a folder of its own."""
+
+    def __init__(self, data, *args, env=None, otlp=False):
+        self.data = data
+        self.args = [str(a) for a in args]
+        self.env = env or {}
+        self.otlp = otlp
+        self.process = None
+        self.urls = []
+
+    def start(self):
+        """Starts it and waits until it says where it listens."""
+        off = [] if self.otlp else ["--listen-otlp-grpc", "off", "--listen-otlp-http", "off"]
+        ports = ["--listen-otlp-grpc", "127.0.0.1:0", "--listen-otlp-http", "127.0.0.1:0"]
+        self.log = open(f"{self.data}.log", "ab")
+        self.process = subprocess.Popen(
+            [str(BUILD / "vesta"), "server", "--data-dir", str(self.data), "--listen",
+             "127.0.0.1:0", *(ports if self.otlp else off), *self.args],
+            stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **self.env})
+        wanted = 3 if self.otlp else 1
+        self.urls = []
+        while len(self.urls) < wanted:
+            line = self.process.stdout.readline().decode()
+            assert line, "the server did not start: " + self.log_text()
+            self.urls.append(line.strip())
+        return self
+
+    @property
+    def url(self):
+        return self.urls[0]
+
+    @property
+    def address(self):
+        """(host, port) of the first listener."""
+        host, port = self.url.split("://")[1].rsplit(":", 1)
+        return host, int(port)
+
+    def log_text(self):
+        return pathlib.Path(f"{self.data}.log").read_text(errors="replace")
+
+    def stop(self, timeout=30):
+        """Asks it to end; its exit code."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+        return self.wait(timeout)
+
+    def kill(self):
+        self.process.kill()
+        return self.wait()
+
+    def wait(self, timeout=30):
+        if not self.process:
+            return None
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+    def request(self, method, path, body=None, headers=None, timeout=30):
+        """(status, headers, body) of one request; names of headers in lower case."""
+        connection = http.client.HTTPConnection(*self.address, timeout=timeout)
+        try:
+            connection.request(method, path, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def get(self, path, **kw):
+        return self.request("GET", path, **kw)
+
+    def post(self, path, body=b"", **kw):
+        return self.request("POST", path, body=body, **kw)
+
+    def metric(self, name):
+        """The value of one line of /metrics, 0 when it is not there."""
+        for line in self.get("/metrics")[2].decode().splitlines():
+            if line.rsplit(" ", 1)[0] == name:
+                return float(line.rsplit(" ", 1)[1])
+        return 0.0
+
+
+@pytest.fixture
+def new_server(tmp_path):
+    """new_server(*flags, env={}, otlp=False, data="name") starts one; all are ended afterwards."""
+    started = []
+
+    def new(*args, data="data", **kw):
+        server = Server(tmp_path / data, *args, **kw).start()
+        started.append(server)
+        return server
+
+    yield new
+    for server in started:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@pytest.fixture
+def server(new_server):
+    return new_server()
