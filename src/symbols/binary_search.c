@@ -88,13 +88,16 @@ static bool search_by_id(struct search *s, const char *dir, int n)
 {
     const char *id = s->q->build_id, *file = s->q->file;
 
-    return is_plain_id(id) && (try_path(s, "%.*s/%s/%s", n, dir, id, base_name(file)) ||
-                               try_path(s, "%.*s/%s/%s/elf", n, dir, file, id) ||
-                               try_path(s, "%.*s/%s/%s", n, dir, file, id) ||
-                               try_path(s, "%.*s/%.2s/%s.debug", n, dir, id, id + 2) ||
-                               try_path(s, "%.*s/.build-id/%.2s/%s.debug", n, dir, id, id + 2) ||
-                               try_path(s, "%.*s/%s/executable", n, dir, id) ||
-                               try_path(s, "%.*s/%s/debuginfo", n, dir, id));
+    if (!is_plain_id(id))
+        return false;
+    if (!s->q->only_by_build_id && (try_path(s, "%.*s/%s/%s", n, dir, id, base_name(file)) ||
+                                    try_path(s, "%.*s/%s/%s/elf", n, dir, file, id) ||
+                                    try_path(s, "%.*s/%s/%s", n, dir, file, id)))
+        return true;
+    return (try_path(s, "%.*s/%.2s/%s.debug", n, dir, id, id + 2) ||
+            try_path(s, "%.*s/.build-id/%.2s/%s.debug", n, dir, id, id + 2) ||
+            try_path(s, "%.*s/%s/executable", n, dir, id) ||
+            try_path(s, "%.*s/%s/debuginfo", n, dir, id));
 }
 
 static bool search_by_name(struct search *s, const char *dir, int n)
@@ -116,7 +119,7 @@ static void search_path(struct search *s)
 
     while (dirs && *dirs && !s->found) {
         int n = (int)strcspn(dirs, ":");
-        if (n > 0 && !search_by_id(s, dirs, n))
+        if (n > 0 && !search_by_id(s, dirs, n) && !s->q->only_by_build_id)
             search_by_name(s, dirs, n);
         dirs += n + (dirs[n] != '\0');
     }
@@ -157,9 +160,9 @@ int binary_find(const struct binary_query *query, struct binary **ret, struct er
         q->file = file;
     }
     search_path(&s);
-    if (!s.found && q->file[0] != '\0')
+    if (!s.found && q->file[0] != '\0' && !q->only_by_build_id)
         consider(&s, false, q->file);
-    if (!s.found && is_plain_id(q->build_id))
+    if (!s.found && is_plain_id(q->build_id) && !q->only_by_build_id)
         try_path(&s, "/usr/lib/debug/.build-id/%.2s/%s.debug", q->build_id, q->build_id + 2);
     if (s.found) {
         *ret = s.found;

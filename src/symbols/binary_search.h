@@ -14,6 +14,7 @@ struct binary_query {
     const char *build_id;    /* the mapping's, may be "" */
     const char *override;    /* a program given by hand for this mapping, or NULL */
     const char *search_path; /* colon-separated, or NULL */
+    bool only_by_build_id;   /* only the search path, and nothing by name */
     const struct binary_options *options;
 };
 

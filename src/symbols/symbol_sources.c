@@ -283,6 +283,7 @@ static bool find_binary(struct symbol_sources *s, const struct symbol_group *g)
                              .build_id = g->build_id,
                              .override = g->is_main ? s->options->binary : NULL,
                              .search_path = s->search_path,
+                             .only_by_build_id = s->options->only_by_build_id,
                              .options = &s->binary_options};
 
     if (s->file && strcmp(s->file, g->file) == 0 && strcmp(s->build_id, g->build_id) == 0 &&
@@ -295,7 +296,7 @@ static bool find_binary(struct symbol_sources *s, const struct symbol_group *g)
     if (++s->searches > SEARCHES_MAX)
         return false;
     if (binary_find(&q, &s->binary, &err) < 0) {
-        if (++s->failures <= FAILURES_TOLD)
+        if (!s->options->only_by_build_id && ++s->failures <= FAILURES_TOLD)
             profile_set_note(s->set, "%s", err.text);
         return false;
     }
@@ -331,8 +332,10 @@ static bool is_special(const struct symbol_group *g)
 bool symbol_sources_lookup(struct symbol_sources *s, struct symbol_group *g)
 {
     if (is_kernel(g))
-        return lookup_kernel(s, g);
+        return !s->options->only_by_build_id && lookup_kernel(s, g);
     int64_t pid = jit_process(g);
+    if (pid > 0 && s->options->only_by_build_id)
+        return false;
     if (pid > 0)
         return lookup_jit(s, g, pid);
     if (is_special(g))

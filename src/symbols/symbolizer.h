@@ -23,6 +23,8 @@ struct symbolizer_options {
     const char *search_path; /* colon-separated folders with binaries and debug files, or NULL:
                                 $PPROF_BINARY_PATH, else ~/pprof/binaries */
     const char *cache_dir;   /* where results are kept, or NULL: nowhere */
+    bool only_by_build_id;   /* files of the search path whose build id is the mapping's, and
+                                nothing of this machine: for profiles that others sent */
     const char *kallsyms;    /* NULL: /proc/kallsyms, if the profile is of this kernel */
     size_t max_memory;       /* per binary; 0: BINARY_MEMORY_DEFAULT */
 };
