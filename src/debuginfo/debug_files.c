@@ -48,12 +48,19 @@ static bool owner_is_sound(struct bytes owner)
            !memchr(owner.data, '\0', owner.len);
 }
 
+/* DIR/OWNER, and below it what is given. */
 static void path_of(const struct debug_files *f, struct bytes owner, struct bytes id,
                     const char *name, struct buf *out)
 {
     buf_clear(out);
-    buf_addf(out, "%s/%.*s/%.*s%s%s", f->dir, (int)owner.len, (const char *)owner.data, (int)id.len,
-             (const char *)id.data, name[0] ? "/" : "", name);
+    buf_addf(out, "%s/", f->dir);
+    buf_add_bytes(out, owner);
+    if (id.len > 0) {
+        buf_add_byte(out, '/');
+        buf_add_bytes(out, id);
+    }
+    if (name[0])
+        buf_addf(out, "/%s", name);
     (void)buf_cstr(out);
 }
 
@@ -193,7 +200,6 @@ static int settle(struct debug_files *f, struct bytes owner, struct bytes id, co
     CLEANUP(buf_done) struct buf path = {0};
 
     path_of(f, owner, (struct bytes){0}, "", &path);
-    path.data[path.len - 1] = '\0'; /* without the last slash */
     int r = make_dir((const char *)path.data, err);
     path_of(f, owner, id, "", &path);
     if (r == 0)

@@ -4,6 +4,7 @@
 #include "server/metrics.h"
 #include "server/routes.h"
 #include "server/server_internal.h"
+#include "wire/inflate.h"
 
 static void answers_health_and_says_what_is_not_there(struct test *t)
 {
@@ -33,8 +34,8 @@ static void every_reply_forbids_sniffing_framing_and_scripts(struct test *t)
     for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
         struct http_reply r = call_get(&c, targets[i]);
         CHECK(t, bytes_are(reply_header(&r, "x-content-type-options"), "nosniff"));
-        CHECK(t, bytes_find(reply_header(&r, "content-security-policy"),
-                            BYTES("default-src 'none'")));
+        CHECK(t,
+              bytes_find(reply_header(&r, "content-security-policy"), BYTES("default-src 'none'")));
         CHECK(t, reply_header(&r, "access-control-allow-origin").len == 0);
         http_reply_done(&r);
     }
@@ -69,8 +70,7 @@ static void pages_of_other_origins_may_not_ask(struct test *t)
                                      "access-control-request-method", "POST", NULL};
     struct http_reply r = call_send(&c, "OPTIONS", "/api/v1/agents", preflight, (struct bytes){0});
     CHECK_INT(t, r.status, 204);
-    CHECK(t, bytes_are(reply_header(&r, "access-control-allow-origin"),
-                       "https://allowed.example"));
+    CHECK(t, bytes_are(reply_header(&r, "access-control-allow-origin"), "https://allowed.example"));
     http_reply_done(&r);
     calls_end(&c);
 }
