@@ -6,7 +6,8 @@
  * A verb of the command line. To add one: write cli/cmd_<name>.c, add it to the table in main.c and
  * to meson.build, describe it in docs/cli.md.
  *
- * Exit codes: 0 ok, 1 error, 2 usage, 3 no data, 4 a threshold was breached.
+ * Exit codes: 0 ok, 1 error, 2 usage, 3 no data, 4 a threshold was breached, 75 a server does not
+ * answer or is too busy.
  */
 enum {
     VESTA_EXIT_OK = 0,
@@ -14,6 +15,7 @@ enum {
     VESTA_EXIT_USAGE = 2,
     VESTA_EXIT_NO_DATA = 3,
     VESTA_EXIT_BREACHED = 4,
+    VESTA_EXIT_LATER = 75, /* nobody took it: try again later */
 };
 
 struct command {
@@ -50,6 +52,7 @@ int cmd_diff(const struct command *self, struct options *o);
 int cmd_flame(const struct command *self, struct options *o);
 int cmd_info(const struct command *self, struct options *o);
 int cmd_merge(const struct command *self, struct options *o);
+int cmd_push(const struct command *self, struct options *o);
 int cmd_query(const struct command *self, struct options *o);
 int cmd_report(const struct command *self, struct options *o);
 int cmd_server(const struct command *self, struct options *o);

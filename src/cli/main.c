@@ -16,13 +16,15 @@
 #include "cli/command.h"
 #include "cli/load.h"
 #include "cli/query_verbs.h"
+#include "cli/remote.h"
 #include "cli/store_files.h"
 #include "cli/terminal.h"
 #include "config/server_config.h"
 #include "formats/format.h"
 
 #define INPUT_AND_REPORT                                                                           \
-    (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT)
+    (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT |             \
+     OPTIONS_SERVER | OPTIONS_SELECT)
 #define TABLE          (INPUT_AND_REPORT | OPTIONS_JSON | OPTIONS_CSV)
 #define TERMINAL_CHUNK ((size_t)64 << 10)
 #define FILE_OPTIONS   (OPTIONS_INPUT | OPTIONS_OUTPUT)
@@ -75,6 +77,21 @@ static const struct command commands[] = {
     {"query", "VERB SELECTION...", "the same questions, asked of a data directory, and more", NULL,
      TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE,
      cmd_query, 0},
+    {"push", "FILE... | --watch DIR", "send profiles of any format to a server",
+     "  vesta push --service checkout --label env=prod cpu.pb.gz heap.jfr\n"
+     "  go tool pprof -proto http://host:6060/debug/pprof/heap | vesta push --service x -\n"
+     "  vesta push --watch /var/spool/profiles --done /var/spool/profiles/done\n"
+     "  vesta push s3://bucket/prefix --s3-endpoint http://127.0.0.1:9000\n\n"
+     "The server is --url (VESTA_URL, else " REMOTE_DEFAULT_URL "), --token (VESTA_TOKEN) says\n"
+     "who sends. While it does not answer or is too busy, it is tried again (--retry-for); what\n"
+     "arrives twice is stored once. --from and --until are the window of profiles that do not\n"
+     "say theirs; without them it is when the file was changed.\n\n"
+     "FILE.json beside FILE says more about it, all of it optional:\n"
+     "  {\"service\": \"checkout\", \"labels\": {\"env\": \"prod\"}, \"from\": TIME,\n"
+     "   \"until\": TIME, \"format\": NAME, \"moment\": true}\n\n"
+     "Exit codes: 0 all stored or there already, 1 some rejected, 2 usage, 75 the server does\n"
+     "not answer or is too busy.",
+     OPTIONS_INPUT | OPTIONS_PUSH | OPTIONS_SERVER | OPTIONS_S3, cmd_push, 0},
     {"store", "VERB", "look after a data directory: stat, verify, compact, import, backup...", NULL,
      OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
          OPTIONS_RANGE | OPTIONS_IMPORT,

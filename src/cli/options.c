@@ -158,20 +158,30 @@ static const struct option table[] = {
      "stop rather than use more than this: 512MiB, 4GiB (default 1GiB)", 0},
     {"data", OPTION_STRING, AT(data), OPTIONS_DATA, "DIR",
      "the data directory (default: VESTA_DATA of the environment)", 0},
-    {"tenant", OPTION_STRING, AT(tenant), OPTIONS_DATA, "NAME", "whose data (default)", 0},
+    {"url", OPTION_STRING, AT(url), OPTIONS_SERVER, "URL",
+     "the server: http://host:4040, unix:/path (default: VESTA_URL of the environment)", 0},
+    {"token", OPTION_STRING, AT(token), OPTIONS_SERVER, "TOKEN",
+     "who asks (default: VESTA_TOKEN, which other users of the machine cannot see)", 0},
+    {"ca-file", OPTION_STRING, AT(ca_file), OPTIONS_SERVER, "FILE",
+     "trust the certificates in FILE instead of the system's", 0},
+    {"cert", OPTION_STRING, AT(cert_file), OPTIONS_SERVER, "FILE",
+     "the client's certificate, for servers that ask for one", 0},
+    {"key", OPTION_STRING, AT(key_file), OPTIONS_SERVER, "FILE", "its key (default: in -cert)", 0},
+    {"tenant", OPTION_STRING, AT(tenant), OPTIONS_DATA | OPTIONS_SERVER, "NAME",
+     "whose data (default)", 0},
     {"store-memory", OPTION_SIZE, AT(store_memory), OPTIONS_DATA, "SIZE",
      "what the store may keep in memory (default 256MiB)", 0},
-    {"quiet", OPTION_BOOL, AT(quiet), OPTIONS_DATA, NULL, "say nothing about recovery or progress",
-     0},
-    {"from", OPTION_STRING, AT(from), OPTIONS_RANGE, "TIME",
+    {"quiet", OPTION_BOOL, AT(quiet), OPTIONS_DATA | OPTIONS_PUSH, NULL,
+     "say nothing about recovery or progress", 0},
+    {"from", OPTION_STRING, AT(from), OPTIONS_RANGE | OPTIONS_SELECT | OPTIONS_PUSH, "TIME",
      "start of the range: now-1h (default), 2026-03-01T12:00:00Z, seconds since 1970", 0},
-    {"until", OPTION_STRING, AT(until), OPTIONS_RANGE, "TIME",
+    {"until", OPTION_STRING, AT(until), OPTIONS_RANGE | OPTIONS_SELECT | OPTIONS_PUSH, "TIME",
      "end of the range, not included (default now)", 0},
     {"step", OPTION_STRING, AT(step), OPTIONS_RANGE, "DURATION",
      "length of a step over time: 10s, 5m (default: about 120 steps)", 0},
     {"by", OPTION_STRING, AT(by), OPTIONS_RANGE, "LABELS",
      "group a timeline by these labels, comma-separated", 0},
-    {"instant", OPTION_STRING, AT(instant), OPTIONS_RANGE, "HOW",
+    {"instant", OPTION_STRING, AT(instant), OPTIONS_RANGE | OPTIONS_SELECT, "HOW",
      "what moments (live heap, goroutines) mean together: average (default), last, peak, sum", 0},
     {"limit", OPTION_INT, AT(limit), OPTIONS_RANGE, "N", "at most N profiles, rows or lines", 0},
     {"id", OPTION_STRING, AT(profile_id), OPTIONS_RANGE, "HEX", "the profile with this id", 0},
@@ -179,9 +189,27 @@ static const struct option table[] = {
     {"span", OPTION_STRING, AT(span_id), OPTIONS_RANGE, "HEX", "profiles taken in this span", 0},
     {"under", OPTION_LIST, AT(under), OPTIONS_RANGE, "FRAME",
      "show a tree below this frame; repeated from the outermost frame inwards", 0},
-    {"label", OPTION_LIST, AT(labels), OPTIONS_IMPORT, "NAME=VALUE",
-     "a label of what is imported, over what the file says (may be repeated)", 0},
-    {"moment", OPTION_BOOL, AT(is_instant_profile), OPTIONS_IMPORT, NULL,
+    {"service", OPTION_STRING, AT(service), OPTIONS_PUSH, "NAME",
+     "whose profiles these are: short for -label service.name=NAME", 0},
+    {"label", OPTION_LIST, AT(labels), OPTIONS_IMPORT | OPTIONS_PUSH, "NAME=VALUE",
+     "a label of what is brought in, over what the file says (may be repeated)", 0},
+    {"format", OPTION_STRING, AT(input_format), OPTIONS_PUSH, "FORMAT",
+     "what is pushed is of this format, whatever it looks like", 0},
+    {"retry-for", OPTION_STRING, AT(retry_for), OPTIONS_PUSH, "DURATION",
+     "how long to try again when nobody answers (default 1m; 0s: not at all)", 0},
+    {"watch", OPTION_STRING, AT(watch), OPTIONS_PUSH, "DIR",
+     "push every file that is put into DIR, until SIGTERM", 0},
+    {"done", OPTION_STRING, AT(done_dir), OPTIONS_PUSH, "DIR",
+     "of -watch: move files there once they are stored", 0},
+    {"write-svg", OPTION_BOOL, AT(write_svg), OPTIONS_PUSH, NULL,
+     "write a flame graph beside each file, FILE.svg", 0},
+    {"write-speedscope", OPTION_BOOL, AT(write_speedscope), OPTIONS_PUSH, NULL,
+     "write FILE.speedscope.json beside each file", 0},
+    {"s3-endpoint", OPTION_STRING, AT(s3_endpoint), OPTIONS_S3, "URL",
+     "where s3://BUCKET/KEY is (default: AWS_ENDPOINT_URL, else Amazon's for the region)", 0},
+    {"s3-region", OPTION_STRING, AT(s3_region), OPTIONS_S3, "NAME",
+     "the bucket's region (default: AWS_REGION, else us-east-1)", 0},
+    {"moment", OPTION_BOOL, AT(is_instant_profile), OPTIONS_IMPORT | OPTIONS_PUSH, NULL,
      "values were found at a moment (live heap), not counted over a window", 0},
     {"max-age", OPTION_STRING, AT(max_age), OPTIONS_IMPORT, "DURATION",
      "of a policy: keep profiles this long, 7d (default: the store's, 30d)", 0},
@@ -195,7 +223,7 @@ static const struct option table[] = {
 
 void options_init(struct options *o)
 {
-    *o = (struct options){.max_memory = BUDGET_DEFAULT_BYTES, .data = getenv("VESTA_DATA")};
+    *o = (struct options){.max_memory = BUDGET_DEFAULT_BYTES};
     report_options_init(&o->report);
 }
 
@@ -461,6 +489,23 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-help") == 0 || strcmp(word, "-h") == 0;
 }
 
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* What is said counts more than what is set; a server that is set more than a directory. */
+static void take_environment(struct options *o)
+{
+    if (!o->url && !o->data)
+        o->url = variable("VESTA_URL");
+    if (!o->data)
+        o->data = variable("VESTA_DATA");
+    if (!o->token)
+        o->token = variable("VESTA_TOKEN");
+}
+
 int options_parse(struct options *o, int argc, char **argv, unsigned groups, struct error *err)
 {
     bool only_args = groups & OPTIONS_CONFIG;
@@ -483,6 +528,9 @@ int options_parse(struct options *o, int argc, char **argv, unsigned groups, str
     }
     if (o->json && o->csv)
         return error_set(err, -EINVAL, "--json and --csv exclude each other");
+    if (o->data && o->url)
+        return error_set(err, -EINVAL, "--data and --url exclude each other");
+    take_environment(o);
     o->report.output = o->json ? REPORT_JSON : o->csv ? REPORT_CSV : REPORT_TEXT;
     return 0;
 }

@@ -58,6 +58,18 @@ struct options {
     bool is_labelled;        /* of whole profiles, for the labels of their samples */
     bool is_instant_profile; /* what is imported was found at a moment */
 
+    /* Of a server. */
+    const char *url; /* NULL when --data was said, or neither */
+    const char *token;
+    const char *ca_file, *cert_file, *key_file;
+
+    /* Of what is pushed. */
+    const char *service;
+    const char *watch, *done_dir; /* folders */
+    const char *retry_for;
+    bool write_svg, write_speedscope;
+    const char *s3_endpoint, *s3_region;
+
     /* What is not an option: sources, a regex, a count. Borrowed from argv. */
     const char **args;
     size_t n_args;
@@ -83,6 +95,10 @@ enum option_group {
     OPTIONS_RANGE = 4096,
     OPTIONS_IMPORT = 8192,
     OPTIONS_CONFIG = 16384, /* of a server's config: all words are left in args, but for --help */
+    OPTIONS_SERVER = 32768, /* which server, and who asks */
+    OPTIONS_SELECT = 65536, /* the range, for what takes selections as well as files */
+    OPTIONS_PUSH = 131072,
+    OPTIONS_S3 = 262144,
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */

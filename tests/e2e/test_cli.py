@@ -114,7 +114,7 @@ def test_errors_say_what_is_wrong_and_the_code_says_whose_fault(vesta, args, cod
     (["-nodefraction=nan"], "it takes a number"),
     (["-divide_by=inf"], "it takes a number"),
     (["-divide_by=-2"], "divide_by must be more than 0"),
-    (["-foo"], 'there is no option "-foo" ('),
+    (["-zzz"], 'there is no option "-zzz" ('),
 ])
 def test_a_value_that_makes_no_sense_is_told_what_makes_sense(vesta, profile, args, text):
     assert text in vesta("top", *args, profile, check=2).err.decode()

@@ -1,0 +1,485 @@
+"""vesta push: files, a watched folder and buckets to a server that is sometimes away."""
+
+import gzip
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import urllib.parse
+
+import pytest
+
+from conftest import BUILD
+
+STACKS = b"main;serve;parse 30\nmain;serve;render 70\n"
+STORED = {"profiles": 1, "stored": 1, "duplicates": 0, "rejected": 0}
+
+
+class Receiver:
+    """A server that takes what is pushed and answers as the script says, then with "stored"."""
+
+    def __init__(self, port=0, context=None):
+        self.script = []  # (status, headers, body) of the next answers
+        self.got = []  # {"path", "params", "headers", "body"}
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                url = urllib.parse.urlsplit(self.path)
+                receiver.got.append({
+                    "path": url.path,
+                    "params": dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True)),
+                    "headers": {k.lower(): v for k, v in self.headers.items()},
+                    "body": body,
+                    "at": time.monotonic(),
+                })
+                status, headers, answer = (receiver.script.pop(0) if receiver.script
+                                           else (200, {}, STORED))
+                answer = json.dumps(answer).encode()
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_port
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver():
+    r = Receiver()
+    yield r
+    r.close()
+
+
+@pytest.fixture
+def stacks(tmp_path):
+    path = tmp_path / "cpu.folded"
+    path.write_bytes(STACKS)
+    return path
+
+
+def unused_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def wait_until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+# ---- Files
+
+
+def test_a_file_arrives_with_its_labels_time_and_token(vesta, receiver, stacks):
+    result = vesta("push", "--url", receiver.url, "--service", "shop", "--label", "env=a&b=c",
+                   "--token", "t0", "--tenant", "team", "--format", "collapsed", stacks, check=0)
+    assert "1 stored, 0 there already, 0 rejected" in result.err.decode()
+    (got,) = receiver.got
+    assert got["path"] == "/api/v1/profiles"
+    assert got["params"] == {"service.name": "shop", "env": "a&b=c", "format": "collapsed",
+                             "from": str(stacks.stat().st_mtime_ns)}
+    assert got["headers"]["authorization"] == "Bearer t0"
+    assert got["headers"]["x-scope-orgid"] == "team"
+    assert got["headers"]["content-encoding"] == "gzip"
+    assert got["body"] == STACKS
+
+
+def test_what_is_compressed_is_sent_as_it_is(vesta, receiver, tmp_path):
+    packed = gzip.compress(STACKS)
+    (tmp_path / "a.gz").write_bytes(packed)
+    vesta("push", "--url", receiver.url, tmp_path / "a.gz", check=0)
+    assert "content-encoding" not in receiver.got[0]["headers"]
+    assert receiver.got[0]["body"] == packed
+
+
+def test_standard_input_is_pushed(vesta, receiver):
+    vesta("push", "--url", receiver.url, "-", stdin=STACKS, check=0)
+    assert receiver.got[0]["body"] == STACKS
+
+
+def test_the_server_and_token_may_come_from_the_environment(vesta, receiver, stacks):
+    vesta("push", stacks, env={"VESTA_URL": f"127.0.0.1:{receiver.port}/", "VESTA_TOKEN": "e0"},
+          check=0)
+    assert receiver.got[0]["headers"]["authorization"] == "Bearer e0"
+
+
+def test_the_window_may_be_said(vesta, receiver, stacks):
+    vesta("push", "--url", receiver.url, "--from", "2026-03-01T12:00:00Z", "--until", "1772366460",
+          "--moment", stacks, check=0)
+    assert receiver.got[0]["params"] == {"from": "1772366400000000000",
+                                         "until": "1772366460000000000", "moment": "true"}
+
+
+def test_many_files_share_a_connection_and_one_bad_one_keeps_none_out(vesta, receiver, tmp_path):
+    names = []
+    for i in range(5):
+        names.append(tmp_path / f"{i}.folded")
+        names[-1].write_bytes(STACKS)
+    receiver.script = [
+        (200, {}, STORED),
+        (400, {}, {"error": "no known format", "code": "invalid"}),
+        (200, {}, {"stored": 0, "duplicates": 1, "rejected": 0}),
+        (200, {}, {"stored": 1, "duplicates": 0, "rejected": 2, "why": "older than 30 days"}),
+    ]
+    result = vesta("push", "--url", receiver.url, *names, tmp_path / "missing", check=1)
+    said = result.err.decode()
+    assert "3 stored, 1 there already, 4 rejected" in said
+    assert "1.folded" in said and "no known format" in said
+    assert "3.folded: older than 30 days" in said
+    assert "missing: could not open it: No such file or directory" in said
+    assert len(receiver.got) == 5
+
+
+def test_a_large_file_is_sent_whole(vesta, receiver, tmp_path):
+    big = tmp_path / "big.folded"
+    big.write_bytes(b"main;a 1\n" * (70 << 17))
+    assert big.stat().st_size > 64 << 20
+    vesta("push", "--url", receiver.url, big, check=0)
+    assert receiver.got[0]["body"] == big.read_bytes()
+
+
+@pytest.mark.parametrize("args, text", [
+    ([], "push needs files"),
+    (["--label", "x", "FILE"], "--label takes NAME=VALUE"),
+    (["--from", "yesterday", "FILE"], "--from"),
+    (["--retry-for", "soon", "FILE"], "--retry-for"),
+    (["--url", "ftp://x", "FILE"], "is not an http:// or https:// address"),
+    (["--watch", ".", "FILE"], "not both"),
+])
+def test_bad_arguments_are_told(vesta, stacks, args, text):
+    result = vesta("push", *[stacks if a == "FILE" else a for a in args], check=2)
+    assert text in result.err.decode()
+
+
+def test_a_folder_is_not_a_file(vesta, receiver, tmp_path):
+    result = vesta("push", "--url", receiver.url, tmp_path, check=1)
+    assert "is a folder; --watch" in result.err.decode()
+
+
+# ---- Servers that do not take it
+
+
+def test_busy_answers_are_tried_again(vesta, receiver, stacks):
+    receiver.script = [(503, {}, {}), (429, {"Retry-After": "1"}, {}), (502, {}, {}), (504, {}, {})]
+    result = vesta("push", "--url", receiver.url, stacks, check=0)
+    assert len(receiver.got) == 5
+    assert "trying again" in result.err.decode()
+    waits = [b["at"] - a["at"] for a, b in zip(receiver.got, receiver.got[1:])]
+    assert 0.1 < waits[0] < 0.5
+    assert waits[1] >= 1  # as Retry-After says
+
+
+def test_a_server_that_stays_busy_is_given_up_with_75(vesta, receiver, stacks):
+    receiver.script = [(503, {}, {"error": "the store is behind"})] * 100
+    start = time.monotonic()
+    result = vesta("push", "--url", receiver.url, "--retry-for", "1s", stacks, check=75)
+    assert time.monotonic() - start < 3
+    assert "answered 503 Service Unavailable: the store is behind" in result.err.decode()
+    assert len(receiver.got) > 1
+
+
+def test_a_retry_after_beyond_patience_is_not_waited_for(vesta, receiver, stacks):
+    receiver.script = [(429, {"Retry-After": "3600"}, {})]
+    start = time.monotonic()
+    vesta("push", "--url", receiver.url, stacks, check=75)
+    assert time.monotonic() - start < 3
+
+
+def test_nobody_there_is_told_with_75(vesta, stacks):
+    port = unused_port()
+    result = vesta("push", "--url", f"http://127.0.0.1:{port}", "--retry-for", "0", stacks,
+                   check=75)
+    assert f"no server at http://127.0.0.1:{port}: could not connect" in result.err.decode()
+
+
+def test_a_server_that_comes_up_later_gets_it(vesta, stacks):
+    port = unused_port()
+    late = []
+    threading.Timer(0.7, lambda: late.append(Receiver(port))).start()
+    vesta("push", "--url", f"http://127.0.0.1:{port}", stacks, check=0)
+    assert late[0].got[0]["body"] == STACKS
+    late[0].close()
+
+
+@pytest.mark.parametrize("status, text", [
+    (401, "say who asks with --token or VESTA_TOKEN"),
+    (403, "answered 403"),
+    (404, "is this a Vesta server?"),
+    (507, "answered 507"),
+])
+def test_what_concerns_every_file_ends_it(vesta, receiver, stacks, status, text):
+    receiver.script = [(status, {}, {"error": "no"})] * 3
+    result = vesta("push", "--url", receiver.url, stacks, stacks, check=1)
+    assert text in result.err.decode()
+    assert len(receiver.got) == 1
+
+
+# ---- TLS
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl here")
+    folder = tmp_path_factory.mktemp("certs")
+
+    def run(*args):
+        subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, cwd=folder)
+
+    run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test ca",
+        "-keyout", "ca.key", "-out", "ca.pem")
+    for name, extension in [("server", "subjectAltName=IP:127.0.0.1"), ("client", "keyUsage=digitalSignature")]:
+        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout",
+            f"{name}.key", "-out", f"{name}.csr")
+        (folder / "ext").write_text(extension)
+        run("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-days", "1", "-extfile", "ext", "-out", f"{name}.pem")
+    return folder
+
+
+def test_a_private_ca_and_a_client_certificate_are_used(vesta, certificates, stacks):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+    context.load_verify_locations(certificates / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    receiver = Receiver(context=context)
+    known = ["--ca-file", certificates / "ca.pem"]
+    mine = ["--cert", certificates / "client.pem", "--key", certificates / "client.key"]
+    try:
+        once = ["push", "--url", receiver.url, "--retry-for", "0"]
+        vesta(*once, *known, *mine, stacks, stacks, check=0)
+        assert len(receiver.got) == 2
+        stranger = vesta(*once, *mine, stacks, check=1)
+        assert "TLS with 127.0.0.1" in stranger.err.decode()
+        assert vesta(*once, *known, stacks).code != 0  # without the client's certificate
+        bad = vesta(*once, "--ca-file", stacks, stacks, check=2)
+        assert "could not read the trusted certificates" in bad.err.decode()
+        assert len(receiver.got) == 2
+    finally:
+        receiver.close()
+
+
+def test_a_unix_socket_is_a_server_too(vesta, stacks, tmp_path):
+    path = tmp_path / "vesta.sock"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    heads = []
+
+    def serve():
+        connection, _ = listener.accept()
+        heads.append(connection.recv(65536))
+        body = json.dumps(STORED).encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    vesta("push", "--url", f"unix:{path}", stacks, check=0)
+    assert heads[0].startswith(b"POST /api/v1/profiles?from=")
+    listener.close()
+
+
+# ---- Sidecars and pictures
+
+
+def test_a_sidecar_says_more_and_the_command_line_most(vesta, receiver, stacks):
+    sidecar = pathlib.Path(f"{stacks}.json")
+    sidecar.write_text(json.dumps({"service": "shop", "labels": {"env": "prod", "pod": "a"},
+                                   "from": "2026-03-01T12:00:00Z", "until": 1772366460,
+                                   "format": "collapsed", "moment": True}))
+    vesta("push", "--url", receiver.url, "--label", "env=stage", stacks, check=0)
+    assert receiver.got[0]["params"] == {
+        "service.name": "shop", "env": "stage", "pod": "a", "from": "1772366400000000000",
+        "until": "1772366460000000000", "format": "collapsed", "moment": "true"}
+
+
+@pytest.mark.parametrize("text, why", [
+    ('{"labels": {"a": 1}}', '"a" is not a string'),
+    ('{"lables": {}}', '"lables" is nothing that a sidecar says'),
+    ('{"from": "soon"}', '"from"'),
+    ('{"labels": {}', "sidecar at byte"),
+    ("[]", "sidecar at byte"),
+])
+def test_a_bad_sidecar_is_told_and_the_file_not_sent(vesta, receiver, stacks, text, why):
+    pathlib.Path(f"{stacks}.json").write_text(text)
+    result = vesta("push", "--url", receiver.url, stacks, check=1)
+    assert why in result.err.decode()
+    assert receiver.got == []
+
+
+def test_pictures_are_written_beside(vesta, receiver, stacks):
+    vesta("push", "--url", receiver.url, "--write-svg", "--write-speedscope", stacks, check=0)
+    assert b"render" in pathlib.Path(f"{stacks}.svg").read_bytes()
+    frames = json.loads(pathlib.Path(f"{stacks}.speedscope.json").read_bytes())["shared"]["frames"]
+    assert {"main", "serve", "parse", "render"} <= {f["name"] for f in frames}
+
+
+# ---- A watched folder
+
+
+class Watcher:
+    def __init__(self, folder, url, *args):
+        self.process = subprocess.Popen(
+            [str(BUILD / "vesta"), "push", "--watch", str(folder), "--url", url, *map(str, args)],
+            stderr=subprocess.PIPE)
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        _, err = self.process.communicate(timeout=10)
+        return self.process.returncode, err.decode()
+
+
+@pytest.fixture
+def watch(tmp_path):
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    running = []
+
+    def start(url, *args):
+        running.append(Watcher(folder, url, *args))
+        return running[-1]
+
+    start.folder = folder
+    yield start
+    for w in running:
+        if w.process.poll() is None:
+            w.process.kill()
+            w.process.communicate()
+
+
+def bodies(receiver):
+    return [g["body"] for g in receiver.got]
+
+
+def test_files_in_a_folder_are_pushed_once_they_are_complete(watch, receiver):
+    (watch.folder / "before.folded").write_bytes(b"before 1\n")
+    (watch.folder / ".hidden").write_bytes(b"hidden 1\n")
+    (watch.folder / "copy.part").write_bytes(b"part 1\n")
+    watcher = watch(receiver.url, "--service", "shop")
+    wait_until(lambda: len(receiver.got) == 1)
+    with open(watch.folder / "slow.folded", "wb") as slow:
+        slow.write(b"first 1\n")
+        slow.flush()
+        (watch.folder / "quick.folded").write_bytes(b"quick 1\n")
+        wait_until(lambda: len(receiver.got) == 2)
+        time.sleep(0.5)
+        slow.write(b"second 1\n")
+    wait_until(lambda: len(receiver.got) == 3)
+    (watch.folder / "copy.part").rename(watch.folder / "copy.folded")
+    wait_until(lambda: len(receiver.got) == 4)
+    assert bodies(receiver) == [b"before 1\n", b"quick 1\n", b"first 1\nsecond 1\n", b"part 1\n"]
+    assert {g["params"]["service.name"] for g in receiver.got} == {"shop"}
+    code, said = watcher.end()
+    assert code == 0
+    assert "slow.folded: stored" in said and "4 stored" in said
+
+
+def test_a_restart_sends_nothing_twice_and_what_changed_again(watch, receiver):
+    for i in range(3):
+        (watch.folder / f"{i}.folded").write_bytes(b"main;f%d 1\n" % i)
+    first = watch(receiver.url)
+    state = watch.folder / ".vesta-push"
+    wait_until(lambda: state.exists() and state.read_text().count("\n") == 3)
+    first.end(signal.SIGKILL)
+    assert len(receiver.got) == 3
+    (watch.folder / "1.folded").write_bytes(b"main;other 1\n")
+    (watch.folder / "3.folded").write_bytes(b"main;f3 1\n")
+    second = watch(receiver.url)
+    wait_until(lambda: len(receiver.got) == 5)
+    time.sleep(0.6)
+    assert sorted(bodies(receiver)[3:]) == [b"main;f3 1\n", b"main;other 1\n"]
+    assert second.end()[0] == 0
+
+
+def test_an_outage_is_survived(watch):
+    port = unused_port()
+    watcher = watch(f"http://127.0.0.1:{port}")
+    (watch.folder / "a.folded").write_bytes(STACKS)
+    time.sleep(1.2)
+    (watch.folder / "b.folded").write_bytes(b"b 1\n")
+    late = Receiver(port)
+    late.script = [(503, {}, {})]
+    wait_until(lambda: len(late.got) == 3)
+    assert bodies(late) == [STACKS, STACKS, b"b 1\n"]
+    code, said = watcher.end()
+    late.close()
+    assert code == 0
+    assert said.count("trying again") == 1
+
+
+def test_sigterm_ends_it_also_while_nobody_answers(watch):
+    watcher = watch(f"http://127.0.0.1:{unused_port()}")
+    (watch.folder / "a.folded").write_bytes(STACKS)
+    time.sleep(0.8)
+    start = time.monotonic()
+    assert watcher.end()[0] == 0
+    assert time.monotonic() - start < 2
+
+
+def test_what_is_rejected_is_told_once_and_stays(watch, receiver, tmp_path):
+    done = tmp_path / "done"
+    done.mkdir()
+    receiver.script = [(400, {}, {"error": "no known format"})]
+    (watch.folder / "bad.bin").write_bytes(b"nothing")
+    watcher = watch(receiver.url, "--done", done)
+    wait_until(lambda: len(receiver.got) == 1)
+    (watch.folder / "good.folded").write_bytes(STACKS)
+    wait_until(lambda: (done / "good.folded").exists())
+    code, said = watcher.end()
+    assert len(receiver.got) == 2
+    assert said.count("no known format") == 1
+    assert (watch.folder / "bad.bin").exists() and not (watch.folder / "good.folded").exists()
+
+
+def test_sidecars_and_pictures_of_a_watched_folder_go_with_their_file(watch, receiver, tmp_path):
+    done = tmp_path / "done"
+    done.mkdir()
+    (done / "cpu.folded").write_bytes(b"older")
+    (watch.folder / "cpu.folded.json").write_text('{"service": "side"}')
+    watcher = watch(receiver.url, "--done", done, "--write-svg", "--write-speedscope")
+    time.sleep(0.5)
+    assert receiver.got == []  # a sidecar alone is nothing to push
+    (watch.folder / "cpu.folded").write_bytes(STACKS)
+    wait_until(lambda: (done / "cpu.folded.speedscope.json").exists())
+    time.sleep(0.5)
+    assert len(receiver.got) == 1
+    assert receiver.got[0]["params"]["service.name"] == "side"
+    assert sorted(p.name for p in done.iterdir()) == [
+        "cpu.folded", "cpu.folded.1", "cpu.folded.json", "cpu.folded.speedscope.json",
+        "cpu.folded.svg"]
+    assert (done / "cpu.folded").read_bytes() == b"older"
+    assert watcher.end()[0] == 0
+
+
+def test_a_folder_that_is_not_there_is_told(vesta, tmp_path):
+    result = vesta("push", "--watch", tmp_path / "none", check=1)
+    assert "could not open folder" in result.err.decode()
