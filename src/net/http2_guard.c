@@ -1,5 +1,7 @@
 #include "net/http2_guard.h"
 
+#include <string.h>
+
 /* Frame types and flags (RFC 9113, section 6). */
 enum {
     DATA = 0,
@@ -13,14 +15,17 @@ enum {
     WINDOW_UPDATE = 8,
     CONTINUATION = 9,
 };
+enum { PROTOCOL_ERROR = 0x1, STREAM_CLOSED = 0x5, ENHANCE_YOUR_CALM = 0xb };
 enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8 };
 
 #define PREFACE_LEN 24
+#define HEAD_LEN    9
 #define UNIT        1000 /* the buckets count thousandths */
 
 void http2_guard_init(struct http2_guard *g, size_t header_bytes_max)
 {
     *g = (struct http2_guard){
+        .code = ENHANCE_YOUR_CALM,
         /* Room for what is refused politely: with a reply and not with the connection's end. */
         .block_max = header_bytes_max * 2,
         .resets = HTTP2_RESETS_BURST * UNIT,
@@ -81,13 +86,76 @@ static const char *count_block(struct http2_guard *g, uint8_t type, uint32_t len
     return g->block_len > g->block_max ? "a header block is too large" : NULL;
 }
 
+static const char *violates(struct http2_guard *g, uint32_t code, const char *why)
+{
+    g->code = code;
+    return why;
+}
+
+static void begin_stream(struct http2_guard *g, uint32_t id)
+{
+    if (g->n_open == HTTP2_GUARD_OPEN_MAX) {
+        g->forgotten = g->open[0];
+        memmove(g->open, g->open + 1, --g->n_open * sizeof(g->open[0]));
+    }
+    g->open[g->n_open++] = id;
+}
+
+static void end_stream(struct http2_guard *g, uint32_t at)
+{
+    g->n_open--;
+    memmove(g->open + at, g->open + at + 1, (g->n_open - at) * sizeof(g->open[0]));
+}
+
+/* HEADERS, DATA and RST_STREAM: what the client has ended stays ended. Streams that the server
+ * ended are another matter: the client need not know yet. */
+static const char *follow_stream(struct http2_guard *g, uint8_t type, uint8_t flags, uint32_t id)
+{
+    bool ends = type == RST_STREAM || flags & END_STREAM;
+
+    if (id % 2 == 0 || (id > g->last_id && type != HEADERS))
+        return NULL; /* an error, which the library names */
+    if (id > g->last_id) {
+        g->last_id = id;
+        if (!ends)
+            begin_stream(g, id);
+        return NULL;
+    }
+    for (uint32_t i = g->n_open; i-- > 0;) {
+        if (g->open[i] == id) {
+            if (ends)
+                end_stream(g, i);
+            return NULL;
+        }
+    }
+    if (id <= g->forgotten || type == RST_STREAM)
+        return NULL;
+    return violates(g, STREAM_CLOSED, "a frame on a stream that the client has ended");
+}
+
+static uint32_t u31(const uint8_t *p)
+{
+    return ((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]) & 0x7fffffff;
+}
+
+/* Priorities are not used, so the library does not look at them. */
+static const char *check_priority(struct http2_guard *g, uint32_t id)
+{
+    if (id == 0)
+        return violates(g, PROTOCOL_ERROR, "PRIORITY without a stream");
+    if (g->head_len > HEAD_LEN && u31(g->head + HEAD_LEN) == id)
+        return violates(g, PROTOCOL_ERROR, "a stream that depends on itself");
+    return NULL;
+}
+
 static const char *count_frame(struct http2_guard *g)
 {
     const uint8_t *h = g->head;
     uint8_t type = h[3], flags = h[4];
-    uint32_t len = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+    uint32_t len = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2], id = u31(h + 5);
+    const char *failure = NULL;
 
-    g->left = len;
+    g->left = len - (g->head_len - HEAD_LEN);
     g->is_last = flags & END_HEADERS && (type == HEADERS || type == CONTINUATION);
     g->control -= cost(type, flags, len) * UNIT;
     if (g->control < 0)
@@ -97,7 +165,23 @@ static const char *count_frame(struct http2_guard *g)
         if (g->resets < 0)
             return "a flood of stream resets";
     }
-    return type == HEADERS || type == CONTINUATION ? count_block(g, type, len) : NULL;
+    if (type == HEADERS || type == CONTINUATION)
+        failure = count_block(g, type, len);
+    else if (type == PRIORITY)
+        failure = check_priority(g, id);
+    if (!failure && (type == HEADERS || type == DATA || type == RST_STREAM))
+        failure = follow_stream(g, type, flags, id);
+    return failure;
+}
+
+/* How much of the current frame is looked at. */
+static uint32_t head_wanted(const struct http2_guard *g)
+{
+    const uint8_t *h = g->head;
+    bool has_field =
+        g->head_len >= HEAD_LEN && h[3] == PRIORITY && h[0] == 0 && h[1] == 0 && h[2] == 5;
+
+    return has_field ? HEAD_LEN + 4 : HEAD_LEN;
 }
 
 /* The current frame is complete. */
@@ -124,7 +208,7 @@ const char *http2_guard_feed(struct http2_guard *g, struct bytes in, int64_t now
         }
         g->head[g->head_len++] = in.data[0];
         in = bytes_from(in, 1);
-        if (g->head_len < sizeof(g->head))
+        if (g->head_len < head_wanted(g))
             continue;
         const char *failure = count_frame(g);
         if (failure)

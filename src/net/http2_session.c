@@ -717,7 +717,7 @@ static bool h2_feed(struct http_session *s, struct bytes in)
     tell_upgraded(h);
     const char *failure = http2_guard_feed(&h->guard, in, clock_monotonic_ns(clock_real()));
     if (failure)
-        return session_fail(h, NGHTTP2_ENHANCE_YOUR_CALM, failure);
+        return session_fail(h, h->guard.code, failure);
     ssize_t n = in.len > 0 ? nghttp2_session_mem_recv(h->nghttp2, in.data, in.len) : 0;
     if (n < 0)
         return session_fail(
@@ -913,6 +913,7 @@ struct http_session *http2_session_upgrade(const struct http_events *events,
     }
     nghttp2_session_set_stream_user_data(h->nghttp2, 1, st);
     h->upgraded = st;
+    h->guard.last_id = 1;
     submit_settings(h);
     return &h->base;
 }
