@@ -729,6 +729,15 @@ static bool h2_feed(struct http_session *s, struct bytes in)
     return !s->failure;
 }
 
+/* After the last GOAWAY nothing is written: whoever still waits must hear of it. */
+static void abandon_streams(struct h2_session *h)
+{
+    while (h->streams) {
+        nghttp2_session_set_stream_user_data(h->nghttp2, h->streams->id, NULL);
+        stream_end(h, h->streams);
+    }
+}
+
 static void h2_take_output(struct http_session *s, struct buf *out, size_t max)
 {
     struct h2_session *h = session_of(s);
@@ -748,6 +757,8 @@ static void h2_take_output(struct http_session *s, struct buf *out, size_t max)
     if (n < 0)
         session_fail(h, NGHTTP2_INTERNAL_ERROR, nghttp2_strerror((int)n));
     update_state(h);
+    if (s->failure && !nghttp2_session_want_write(h->nghttp2))
+        abandon_streams(h);
 }
 
 static void h2_consumed(struct http_session *s, struct http_stream *stream, size_t n)

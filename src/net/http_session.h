@@ -103,8 +103,9 @@ bool http1_session_asks_upgrade(struct http_session *s, const struct http_reques
 void http1_session_end_upgrade(struct http_session *s, bool is_taken, struct buf *rest);
 
 /* HTTP/1.1 "upgrade: h2c": the HTTP/2 session that goes on, with the request (whose method, path
- * and headers are copied) as its stream 1. `settings` is the value of http2-settings. NULL when
- * that is not sound. The 101 reply has been written by the caller. */
+ * and headers are copied) as its stream 1, told of with the first feed() or take_output().
+ * `settings` is the value of http2-settings. NULL when that is not sound. The 101 reply has been
+ * written by the caller. */
 struct http_session *http2_session_upgrade(const struct http_events *events,
                                            const struct http_session_limits *limits,
                                            const struct http_request *request,

@@ -10,7 +10,7 @@
  * A server's HTTP/2 session and nghttp2's client over memory, and what both were told. Streams are
  * found by their number: 1, 3, 5...
  */
-#define WORLD_STREAMS 64
+#define WORLD_STREAMS 32
 
 struct seen {
     /* By the server's owner. */

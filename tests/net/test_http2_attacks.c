@@ -329,6 +329,8 @@ static void check_protocol_error(struct test *t, struct raw *r, uint32_t code)
     CHECK_INT(t, got, code);
     CHECK(t, r->w.server->is_closing);
     CHECK(t, r->w.server->failure);
+    CHECK_INT(t, r->w.server->n_streams, 0);
+    CHECK_INT(t, r->w.seen[0].ends, r->w.seen[0].heads);
     raw_done(r);
 }
 
