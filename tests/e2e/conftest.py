@@ -128,7 +128,7 @@ class Server:
         ports = ["--listen-otlp-grpc", "127.0.0.1:0", "--listen-otlp-http", "127.0.0.1:0"]
         self.log = open(f"{self.data}.log", "ab")
         self.process = subprocess.Popen(
-            [str(BUILD / "vesta"), "server", "--data-dir", str(self.data), "--listen",
+            [str(BUILD / "vesta"), "server", "--data", str(self.data), "--listen",
              "127.0.0.1:0", *(ports if self.otlp else off), *self.args],
             stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **self.env})
         wanted = 3 if self.otlp else 1
