@@ -3,6 +3,7 @@
 
 #include "formats/flame_svg.h"
 #include "formats/format.h"
+#include "server/api_mask.h"
 #include "server/api_merged.h"
 #include "server/server_internal.h"
 
@@ -45,6 +46,8 @@ static int run_export(struct api_query *q, struct error *err)
     struct http_reply *reply = &q->call->reply;
 
     int r = api_merge(q, &m, err);
+    if (r == 0)
+        r = api_mask(q->call->server->mask, m.profile, err);
     if (r == 0)
         r = files[which].format ? encode(&m, files[which].format, &out, err)
                                 : draw(q, &m, &out, err);

@@ -6,11 +6,21 @@
 #include "base/cleanup.h"
 
 /* Every table, each defined in the file that answers. */
-/* clang-format off: a line each */
+/* clang-format off */
 static const struct route *const tables[] = {
-    status_routes,    control_routes,    otlp_routes,     traces_routes,   deployments_routes,
-    api_merge_routes, api_graph_routes,  api_time_routes, api_diff_routes, api_list_routes,
-    api_found_routes, api_export_routes, openapi_routes,
+    status_routes,
+    control_routes,
+    otlp_routes,
+    traces_routes,
+    deployments_routes,
+    api_merge_routes,
+    api_graph_routes,
+    api_time_routes,
+    api_diff_routes,
+    api_list_routes,
+    api_found_routes,
+    api_export_routes,
+    openapi_routes,
 };
 /* clang-format on */
 
