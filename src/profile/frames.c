@@ -133,7 +133,8 @@ static struct frame make_frame(struct frames *f, const struct location *l, const
     if (!line || line->function == 0)
         return unknown_frame(f, l, has_address);
     struct function fn = f->dict->functions.data[line->function];
-    struct frame frame = {.type = l->type, .address = has_address ? l->address : 0};
+    struct frame frame = {
+        .type = l->type, .source = fn.file, .address = has_address ? l->address : 0};
     if (g == GRANULARITY_PACKAGES)
         frame.name = dict_string(f->dict, frames_package(dict_text(f->dict, fn.name)));
     else if (g != GRANULARITY_FILES)

@@ -27,6 +27,7 @@ struct frame {
     uint32_t file;   /* string: source file, trimmed and cleaned */
     uint32_t object; /* string: binary; only where there is no name or objects are kept */
     uint32_t type;   /* string: frame type of the location it was first seen in; not compared */
+    uint32_t source; /* string: source file it was first seen in, as it came; not compared */
     uint64_t address;
     int64_t start_line;
     int64_t line;

@@ -63,7 +63,7 @@ static void write_graph(struct graph *g, const row_ids *rows, struct sheet *s)
     for (size_t i = 0; i < g->order.len; i++) {
         const struct graph_node *n = &g->nodes.data[g->order.data[i]];
         sheet_text(name, bytes_of(frames_name(g->frames, n->frame)));
-        sheet_text(file, dict_text(g->frames->dict, g->frames->all.data[n->frame].file));
+        sheet_text(file, api_frame_file(g->frames, n->frame));
         sheet_i64(flat, graph_flat(n));
         sheet_i64(cum, graph_cum(n));
     }

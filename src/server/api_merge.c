@@ -84,7 +84,7 @@ uint32_t api_frame_row(struct api_frame_table *t, uint32_t frame)
     if (t->place.data[frame] == 0) {
         const struct frame *one = &f->all.data[frame];
         sheet_text(t->name, frame == 0 ? BYTES("root") : bytes_of(frames_name(f, frame)));
-        sheet_text(t->file, dict_text(f->dict, frame == 0 ? 0 : one->file));
+        sheet_text(t->file, frame == 0 ? BYTES("") : api_frame_file(f, frame));
         sheet_text(t->type, dict_text(f->dict, frame == 0 ? 0 : one->type));
         t->place.data[frame] = ++t->n;
     }
@@ -210,7 +210,7 @@ static void write_rows(struct sheet *s, const char *key, struct frames *frames,
     for (size_t i = 0; i < t->rows.len; i++) {
         const struct table_row *row = &t->rows.data[i];
         sheet_text(name, bytes_of(frames_name(frames, row->frame)));
-        sheet_text(file, dict_text(frames->dict, frames->all.data[row->frame].file));
+        sheet_text(file, api_frame_file(frames, row->frame));
         if (line)
             sheet_i64(line, row->line);
         if (flat)

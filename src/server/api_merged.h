@@ -29,6 +29,13 @@ int api_cut(struct api_query *q, const char *under[API_PARAMS_MAX], struct flame
     "under: frames from the outermost inwards, repeated: the tree below that node; "               \
     "invert: 1 puts the frames that spend first and their callers below; "
 
+/* Where a frame's code is, as far as it is known: of functions that are in several files, one. */
+static inline struct bytes api_frame_file(const struct frames *f, uint32_t frame)
+{
+    const struct frame *one = &f->all.data[frame];
+    return dict_text(f->dict, one->file ? one->file : one->source);
+}
+
 /* The frames that an answer mentions, each once: a table of name, file and type. */
 struct api_frame_table {
     struct frames *frames;

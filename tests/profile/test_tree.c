@@ -55,6 +55,55 @@ static void stacks_that_look_the_same_are_one_branch(struct test *t)
     profile_set_free(set);
 }
 
+/* One column has values where the other has none. */
+static struct profile *two_columns(struct profile_set *set)
+{
+    struct dict *d = set->dict;
+    struct profile *p = profile_set_add(set);
+    profile_add_ctype(p, "before", "count");
+    profile_add_ctype(p, "after", "count");
+    uint32_t top = call(d, 0, "main", 1);
+    profile_add(p, &(struct sample){.node = call(d, top, "gone", 0), .values = (int64_t[]){3, 0}});
+    profile_add(p, &(struct sample){.node = call(d, top, "new", 0), .values = (int64_t[]){0, 5}});
+    profile_add(p, &(struct sample){.node = call(d, top, "same", 0), .values = (int64_t[]){7, 7}});
+    return p;
+}
+
+static void two_trees_stay_alike_when_they_are_inverted(struct test *t)
+{
+    int r = -ENOBUFS;
+    for (size_t extra = 0; r == -ENOBUFS; extra += 32) {
+        struct budget budget;
+        budget_init(&budget, BUDGET_DEFAULT_BYTES);
+        struct profile_set *set = profile_set_new(&budget);
+        struct profile *p = two_columns(set);
+        struct tree before = {0}, after = {0};
+        struct error err = {0};
+        budget.limit = budget.used + extra;
+        r = tree_build(p, 0, (struct frame_options){0}, &before, &err);
+        if (r == 0)
+            r = tree_build(p, 1, (struct frame_options){0}, &after, &err);
+        if (r == 0)
+            r = tree_invert_both(&after, &before, &err);
+        CHECK(t, r == 0 || (r == -ENOBUFS && err.text[0]));
+        CHECK(t, r < 0 || tree_len(&before) == 7);
+        CHECK(t, r < 0 || tree_len(&after) == 7);
+        int64_t wanted[2][3] = {{3, 0, 7}, {0, 5, 7}};
+        static const char *const names[] = {"gone", "new", "same"};
+        uint32_t n = r == 0 ? after.first_child.data[0] : 0;
+        for (size_t i = 0; n != 0 && i < 3; n = after.next_sibling.data[n], i++) {
+            CHECK_STR(t, tree_name(&after, n), names[i]);
+            CHECK_STR(t, tree_name(&before, n), names[i]);
+            CHECK_INT(t, before.total.data[n], wanted[0][i]);
+            CHECK_INT(t, after.total.data[n], wanted[1][i]);
+        }
+        tree_done(&before);
+        tree_done(&after);
+        profile_set_free(set);
+    }
+    CHECK_INT(t, r, 0);
+}
+
 static void survives_running_out_of_memory_anywhere(struct test *t)
 {
     int r = -ENOBUFS;
@@ -76,6 +125,7 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
 
 static const struct test_case cases[] = {
     TEST(stacks_that_look_the_same_are_one_branch),
+    TEST(two_trees_stay_alike_when_they_are_inverted),
     TEST(survives_running_out_of_memory_anywhere),
 };
 TEST_MAIN(cases)

@@ -128,6 +128,32 @@ static void keeps_whole_paths_whatever_the_limit(struct test *t)
     profile_set_free(fx.set);
 }
 
+static void keeps_what_is_heavy_on_either_side(struct test *t)
+{
+    struct fixture fx;
+    struct flame_cut f;
+    setup(&fx);
+    struct dict *d = fx.set->dict;
+    struct profile *p = fx.profile;
+    profile_add_ctype(p, "before", "nanoseconds");
+    uint32_t tiny = call(d, call(d, 0, "main"), "tiny");
+    profile_add(p, &(struct sample){.node = tiny, .values = (int64_t[]){0, 80}});
+    struct flame_cut_options o = {.compares = true, .base_type = 1, .max_nodes = 3};
+    CHECK_INT(t, flame_cut_build(p, &o, &f, NULL), 0);
+    CHECK_INT(t, f.nodes.len, 3);
+    CHECK_STR(t, flame_cut_name(&f, 2), "tiny");
+    CHECK_INT(t, f.nodes.data[2].total, 1);
+    CHECK_INT(t, f.nodes.data[2].base_total, 80);
+    CHECK_INT(t, f.nodes.data[0].base_total, 80);
+    flame_cut_done(&f);
+    struct error err = {""};
+    o.base_type = 2;
+    CHECK_INT(t, flame_cut_build(p, &o, &f, &err), -EINVAL);
+    CHECK_STR(t, err.text, "there is no sample type 2: the profile has 2");
+    flame_cut_done(&f);
+    profile_set_free(fx.set);
+}
+
 static void survives_running_out_of_memory_anywhere(struct test *t)
 {
     bool done = false;
@@ -149,5 +175,6 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
 static const struct test_case cases[] = {TEST(says_what_was_cut_and_how_much_it_weighs),
                                          TEST(shows_hidden_children_when_asked_under_their_parent),
                                          TEST(keeps_whole_paths_whatever_the_limit),
+                                         TEST(keeps_what_is_heavy_on_either_side),
                                          TEST(survives_running_out_of_memory_anywhere)};
 TEST_MAIN(cases)
