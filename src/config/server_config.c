@@ -138,9 +138,12 @@ static const struct config_key keys[] = {
      "program's memory: passwords, tokens, personal data.",
      .flags = RELOADS},
     {"ingest.span_attributes", CONFIG_LIST, AT(span_attributes),
-     "http.route,http.request.method,http.response.status_code,rpc.service,rpc.method,db.system,"
-     "messaging.destination.name,error.type",
-     "Attributes that are kept with spans.", .flags = RELOADS},
+     "http.route,http.request.method,http.response.status_code,url.path,http.method,"
+     "http.status_code,http.target,rpc.system,rpc.service,rpc.method,rpc.grpc.status_code,"
+     "db.system,db.system.name,db.operation,db.operation.name,db.collection.name,"
+     "messaging.system,messaging.destination.name,error.type,thread.id,thread.name,"
+     "service.version,service.instance.id,deployment.environment.name,k8s.pod.name,host.name",
+     "Attributes of spans, and of their resources, that are kept with them.", .flags = RELOADS},
     {"ingest.resource_labels", CONFIG_LIST, AT(resource_labels), "",
      "Resource attributes that become labels beside the well-known ones.", .flags = RELOADS},
     {"ingest.detect_deployments", CONFIG_BOOL, AT(detect_deployments), "true",

@@ -86,7 +86,8 @@ static size_t row_of(struct bytes name)
     for (size_t i = 0; i < name.len; i++)
         dotted[i] = name.data[i] == '_' ? '.' : (char)name.data[i];
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        if (strncmp(names[i].name, dotted, name.len) == 0 && names[i].name[name.len] == '\0')
+        if (names[i].name[0] == dotted[0] && strncmp(names[i].name, dotted, name.len) == 0 &&
+            names[i].name[name.len] == '\0')
             return i;
     }
     return SIZE_MAX;

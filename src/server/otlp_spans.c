@@ -15,37 +15,6 @@
 
 #define FUTURE_MAX_NS ((int64_t)3600 * 1000000000)
 
-static const struct config_list usual = {
-    .items = {"http.route",
-              "http.request.method",
-              "http.response.status_code",
-              "url.path",
-              "http.method",
-              "http.status_code",
-              "http.target",
-              "rpc.system",
-              "rpc.service",
-              "rpc.method",
-              "rpc.grpc.status_code",
-              "db.system",
-              "db.system.name",
-              "db.operation",
-              "db.operation.name",
-              "db.collection.name",
-              "messaging.system",
-              "messaging.destination.name",
-              "error.type",
-              "thread.id",
-              "thread.name",
-              "service.version",
-              "service.namespace",
-              "service.instance.id",
-              "deployment.environment.name",
-              "k8s.pod.name",
-              "host.name"},
-    .n = 27,
-};
-
 /* ---- JSON: the same message. Ids are text there, in hexadecimal. */
 
 static const char *const kind_names[] = {
@@ -443,10 +412,7 @@ static void read_resource_spans(struct decoder *d, struct bytes message)
 int otlp_spans_decode(struct bytes message, const struct otlp_spans_options *o,
                       struct otlp_spans *ret, struct error *err)
 {
-    struct decoder d = {.o = o,
-                        .wanted = o->attributes && o->attributes->n > 0 ? o->attributes : &usual,
-                        .out = ret,
-                        .err = err};
+    struct decoder d = {.o = o, .wanted = o->attributes, .out = ret, .err = err};
 
     if (o->is_json) {
         ret->plain.budget = ret->arena->budget;

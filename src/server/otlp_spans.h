@@ -10,7 +10,7 @@
  * links. Of the attributes of a span and its resource those that the config chooses are kept.
  */
 struct otlp_spans_options {
-    const struct config_list *attributes; /* names; an empty list: the usual ones */
+    const struct config_list *attributes; /* names */
     bool is_json;
     int64_t now_ns;
 };

@@ -18,6 +18,9 @@ struct fixture {
 static void fixture_init(struct fixture *f)
 {
     *f = (struct fixture){.err = {""}};
+    f->wanted = (struct config_list){{"http.route", "http.response.status_code", "http.status_code",
+                                      "thread.id", "error.type", "service.version", "host.name"},
+                                     7};
     budget_init(&f->budget, (size_t)16 << 20);
     arena_init(&f->arena, &f->budget);
 }
