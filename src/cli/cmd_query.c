@@ -70,7 +70,7 @@ static int run_own(const struct command *self, const struct query_verb *verb, st
             o->args--, o->n_args++;
         return code;
     }
-    int r = data_open(o, DATA_READ, &store, &err);
+    int r = selection_open(o, &store, &err);
     if (r == 0)
         r = selection_parse(o, store, o->n_args > 0 ? o->args[0] : "", &s, &err);
     if (r == 0)
@@ -106,12 +106,18 @@ static int run_report(const struct command *self, const char *name, struct optio
     if (o->n_args == 0)
         return command_usage(self, "query %s needs a selection; {} is everything", name);
     o->is_query = true;
+    query_prepare(c, o);
+    return c->run(c, o);
+}
+
+void query_prepare(const struct command *c, struct options *o)
+{
+    static char type[TYPE_NAME_MAX];
+
     o->is_labelled =
         c->groups & OPTIONS_FILTER && labelled_needed(o, c->run == cmd_report ? c->argument : -1);
-    char type[TYPE_NAME_MAX];
     if (o->is_labelled && !o->report.sample_index && type_of(o->args[o->n_args - 1], type))
         o->report.sample_index = type; /* whole profiles have all their types */
-    return c->run(c, o);
 }
 
 int cmd_query(const struct command *self, struct options *o)

@@ -50,6 +50,7 @@ int cmd_config(const struct command *self, struct options *o);
 int cmd_convert(const struct command *self, struct options *o);
 int cmd_diff(const struct command *self, struct options *o);
 int cmd_flame(const struct command *self, struct options *o);
+int cmd_get(const struct command *self, struct options *o);
 int cmd_info(const struct command *self, struct options *o);
 int cmd_merge(const struct command *self, struct options *o);
 int cmd_push(const struct command *self, struct options *o);

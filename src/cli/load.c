@@ -43,7 +43,7 @@ static int read_selection(struct loaded *l, const struct options *o, const char 
     CLEANUP(selection_done) struct selection s = {0};
     struct profile *p = NULL;
 
-    int r = l->store ? 0 : data_open(o, DATA_READ, &l->store, err);
+    int r = l->store ? 0 : selection_open(o, &l->store, err);
     if (r == 0)
         r = selection_parse(o, l->store, text, &s, err);
     if (r == 0)
@@ -56,7 +56,7 @@ static int read_selection(struct loaded *l, const struct options *o, const char 
 static int read_one(struct loaded *l, const struct options *o, const struct format *forced,
                     const char *source, const struct format **ret_format, struct error *err)
 {
-    if (o->is_query)
+    if (o->is_query || selection_is_source(o, source))
         return read_selection(l, o, source, err);
     if (url_is_http(source))
         return read_url(l, o, forced, source, ret_format, err);

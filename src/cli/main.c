@@ -17,14 +17,15 @@
 #include "cli/load.h"
 #include "cli/query_verbs.h"
 #include "cli/remote.h"
+#include "cli/selection.h"
 #include "cli/store_files.h"
 #include "cli/terminal.h"
 #include "config/server_config.h"
 #include "formats/format.h"
 
+#define ASKING (OPTIONS_SERVER | OPTIONS_SELECT)
 #define INPUT_AND_REPORT                                                                           \
-    (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT |             \
-     OPTIONS_SERVER | OPTIONS_SELECT)
+    (OPTIONS_INPUT | OPTIONS_FILTER | OPTIONS_BASE | OPTIONS_REPORT | OPTIONS_OUTPUT | ASKING)
 #define TABLE          (INPUT_AND_REPORT | OPTIONS_JSON | OPTIONS_CSV)
 #define TERMINAL_CHUNK ((size_t)64 << 10)
 #define FILE_OPTIONS   (OPTIONS_INPUT | OPTIONS_OUTPUT)
@@ -64,9 +65,9 @@ static const struct command commands[] = {
     {"web", "SOURCE...", "the call graph in a browser (needs Graphviz)", NULL, INPUT_AND_REPORT,
      cmd_web, 0},
     {"convert", "SOURCE... OUTPUT", "a profile in another format, saying what that one cannot hold",
-     NULL, FILE_OPTIONS | OPTIONS_CONVERT, cmd_convert, 0},
+     NULL, FILE_OPTIONS | OPTIONS_CONVERT | ASKING, cmd_convert, 0},
     {"merge", "SOURCE... -o FILE", "several profiles added up into one", NULL,
-     FILE_OPTIONS | OPTIONS_CONVERT, cmd_merge, 0},
+     FILE_OPTIONS | OPTIONS_CONVERT | ASKING, cmd_merge, 0},
     {"info", "SOURCE...", "what a profile holds: format, sample types, totals, times, labels", NULL,
      FILE_OPTIONS | OPTIONS_INFO | OPTIONS_JSON, cmd_info, 0},
     {"symbolize", "BINARY ADDRESS...", "the functions and lines behind addresses of a binary",
@@ -74,9 +75,16 @@ static const struct command commands[] = {
      "come first. Debug info is looked for in the binary, by build id and by its debug link;\n"
      "-symbolize=demangle=none keeps the linker's names.",
      FILE_OPTIONS | OPTIONS_JSON, cmd_symbolize, 0},
-    {"query", "VERB SELECTION...", "the same questions, asked of a data directory, and more", NULL,
-     TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE,
+    {"query", "VERB SELECTION...", "the same questions, asked of a server or a data directory",
+     NULL,
+     TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE | ASKING,
      cmd_query, 0},
+    {"get", "SELECTION... -o FILE", "a selection as a file, in the format that its name says",
+     "  vesta get 'cpu{service.name=\"checkout\"}' --from now-1h -o cpu.pb.gz\n"
+     "  vesta get 'cpu{service.name=\"checkout\"}' -o flame.svg\n"
+     "  vesta get 'cpu{}' -o s3://bucket/cpu.pb.gz\n\n"
+     "From the server of --url (VESTA_URL, else " REMOTE_DEFAULT_URL "), or from --data.",
+     FILE_OPTIONS | OPTIONS_CONVERT | ASKING | OPTIONS_DATA | OPTIONS_S3, cmd_get, 0},
     {"push", "FILE... | --watch DIR", "send profiles of any format to a server",
      "  vesta push --service checkout --label env=prod cpu.pb.gz heap.jfr\n"
      "  go tool pprof -proto http://host:6060/debug/pprof/heap | vesta push --service x -\n"
@@ -145,6 +153,11 @@ int command_fail(int r, const struct error *err)
         return VESTA_EXIT_USAGE;
     case -ENODATA:
         return VESTA_EXIT_NO_DATA;
+    case -EAGAIN:
+    case -ECONNREFUSED:
+    case -EHOSTUNREACH:
+    case -ETIMEDOUT:
+        return VESTA_EXIT_LATER;
     default:
         return VESTA_EXIT_ERROR;
     }
@@ -268,14 +281,15 @@ static int help(FILE *out)
           "usage: vesta COMMAND [options] SOURCE...\n"
           "       vesta SOURCE...              opens a prompt\n\n"
           "A SOURCE is a file in any format (gzip and zstd too), \"-\", or a URL such as\n"
-          "http://localhost:6060/debug/pprof/profile?seconds=30. Several are merged.\n\n"
+          "http://localhost:6060/debug/pprof/profile?seconds=30; with --url or VESTA_URL also a\n"
+          "selection of a server: 'cpu{service.name=\"checkout\"}'. Several are merged.\n\n"
           "commands:\n",
           out);
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("  help       this text; \"vesta help COMMAND\", \"vesta help formats\"\n\n"
           "Options are pprof's, with one dash or two. Exit codes: 0 ok, 1 error, 2 usage,\n"
-          "3 no data, 4 a threshold of --fail-if was breached.\n",
+          "3 no data, 4 a threshold of --fail-if was breached, 75 a server does not answer.\n",
           out);
     return VESTA_EXIT_OK;
 }
@@ -300,6 +314,8 @@ static void help_query(void)
         "--until:\n\n"
         "  vesta query top 'cpu{service.name=\"checkout\", env=~\"prod|stage\"}' --from now-1h\n"
         "  vesta query diff 'cpu{service.name=\"a\"}@now-2d..now-1d' 'cpu{service.name=\"a\"}'\n\n"
+        "They are asked of --data DIR (VESTA_DATA) or of a server, --url URL (VESTA_URL). With a\n"
+        "server, \"vesta top SELECTION\" and its kin do without \"query\".\n\n"
         "verbs: top, tree, peek, list, traces, tags, flame, diff, convert, merge... as for files,\n"
         "and:");
     query_verbs_help(stdout);
@@ -365,6 +381,9 @@ static int run(const struct command *c, int argc, char **argv)
         return help_command(c);
     message_color = o.color;
     o.report.color = color_wanted(o.color, STDOUT_FILENO) && (!o.output || o.color == COLOR_ALWAYS);
+    if (o.n_args > 0 && (c->groups & OPTIONS_SELECT) &&
+        selection_is_source(&o, o.args[o.n_args - 1]))
+        query_prepare(c, &o);
     return c->run(c, &o);
 }
 

@@ -61,7 +61,7 @@ static int add_label(struct pusher *p, const char *text, struct error *err)
 
     if (!equals || equals == text)
         return error_set(err, -EINVAL, "--label takes NAME=VALUE, not \"%s\"", text);
-    remote_param(&p->params, bytes_head(bytes_of(text), (size_t)(equals - text)),
+    remote_label(&p->params, bytes_head(bytes_of(text), (size_t)(equals - text)),
                  bytes_of(equals + 1));
     return 0;
 }
@@ -91,7 +91,7 @@ int pusher_init(struct pusher *p, const struct options *o, struct error *err)
              duration_parse(bytes_of(o->retry_for), &p->retry_ns, err) < 0)
         r = error_prefix(err, -EINVAL, "--retry-for");
     if (r == 0 && o->service)
-        remote_param(&p->params, BYTES("service.name"), bytes_of(o->service));
+        remote_label(&p->params, BYTES("service.name"), bytes_of(o->service));
     for (size_t i = 0; r == 0 && i < o->labels.n; i++)
         r = add_label(p, o->labels.items[i], err);
     if (r == 0)
@@ -101,7 +101,7 @@ int pusher_init(struct pusher *p, const struct options *o, struct error *err)
     if (r == 0 && o->input_format)
         remote_param(&p->params, BYTES("format"), bytes_of(o->input_format));
     if (r == 0 && o->is_instant_profile)
-        remote_param(&p->params, BYTES("moment"), BYTES("true"));
+        remote_param(&p->params, BYTES("instant"), BYTES("true"));
     if (!o->quiet && isatty(STDERR_FILENO)) {
         p->remote.http.progress = show_progress;
         p->remote.http.progress_arg = p;
@@ -173,7 +173,7 @@ static int take_answer(struct pusher *p, const char *name, const struct http_ans
 {
     struct counts c;
 
-    if (a->status / 100 == 2) {
+    if (a->status / 100 == 2 || a->status == 422) { /* 422: all of it was rejected */
         read_counts(http_answer_body(a), &c);
         p->stored += c.stored;
         p->duplicates += c.duplicates;
@@ -186,7 +186,7 @@ static int take_answer(struct pusher *p, const char *name, const struct http_ans
     /* Not about this file: the next would fare no better. */
     if (a->status == 401 || a->status == 403 || a->status == 404 || a->status == 405 ||
         a->status == 507)
-        return r == -ENODATA ? error_prefix(err, -EIO, "is this a Vesta server?") : r;
+        return r == -ENOENT ? error_prefix(err, -EIO, "is this a Vesta server?") : r;
     push_reject(p, name, err->text);
     return 0;
 }

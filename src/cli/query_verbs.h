@@ -39,5 +39,9 @@ int query_verb_profiles(const struct query *q, const struct options *o, const ch
 int query_verb_spans(const struct query *q, const struct options *o, const char *argument,
                      struct buf *out, struct error *err);
 
+/* For a report whose sources are selections: whether it needs the labels of samples. */
+struct command;
+void query_prepare(const struct command *c, struct options *o);
+
 /* A line for each, for the help. */
 void query_verbs_help(FILE *out);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/must.h"
 #include "net/url.h"
 
@@ -82,6 +83,15 @@ void remote_param(struct buf *params, struct bytes name, struct bytes value)
     url_add_escaped(params, value, "");
 }
 
+void remote_label(struct buf *params, struct bytes name, struct bytes value)
+{
+    CLEANUP(buf_done) struct buf full = {0};
+
+    buf_add_str(&full, "label.");
+    buf_add_bytes(&full, name);
+    remote_param(params, buf_bytes(&full), value);
+}
+
 void remote_param_i64(struct buf *params, const char *name, int64_t value)
 {
     buf_addf(params, "&%s=%lld", name, (long long)value);
@@ -157,7 +167,7 @@ int remote_refusal(const struct remote *r, const struct http_answer *a, struct e
     case 403:
         return -EACCES;
     case 404:
-        return -ENODATA;
+        return bytes_find(http_answer_body(a), BYTES("\"no_data\"")) ? -ENODATA : -ENOENT;
     case 413:
         return -ENOBUFS;
     case 429:

@@ -38,13 +38,15 @@ struct remote_call {
 int remote_call(struct remote *r, const struct remote_call *call, struct budget *b,
                 struct http_answer *ret, struct error *err);
 
-/* What a status other than 200 means to a command: -ENODATA (404 of a question), -EACCES (401 and
- * 403, saying what to do), -EINVAL (400), -EAGAIN (429, 503...), else -EIO; with what the server
- * said. */
+/* What a status other than 200 means to a command: -ENODATA (nothing matches), -ENOENT (no such
+ * route), -EACCES (401 and 403, saying what to do), -EINVAL (400), -EAGAIN (429, 503...), else
+ * -EIO; with what the server said. */
 int remote_refusal(const struct remote *r, const struct http_answer *a, struct error *err);
 
 /* Appends "&name=value", escaped. Lists of parameters begin with "&". */
 void remote_param(struct buf *params, struct bytes name, struct bytes value);
+/* A label of what is pushed: "&label.NAME=value", so that no name is taken for something else. */
+void remote_label(struct buf *params, struct bytes name, struct bytes value);
 void remote_param_i64(struct buf *params, const char *name, int64_t value);
 
 /* Appends those of `more` whose names `params` does not have yet. */

@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "cli/remote_store.h"
 #include "cli/terminal.h"
+#include "net/url.h"
 #include "query/time_range.h"
 #include "store_local/local.h"
 
@@ -51,6 +54,20 @@ int data_open(const struct options *o, enum data_access access, struct store **r
                          why.text);
     }
     return r < 0 ? error_prefix(err, r, "%s", o->data) : 0;
+}
+
+int selection_open(const struct options *o, struct store **ret, struct error *err)
+{
+    return o->url ? remote_store_open(o, ret, err) : data_open(o, DATA_READ, ret, err);
+}
+
+bool selection_is_source(const struct options *o, const char *source)
+{
+    size_t name = strcspn(source, "{@");
+
+    if (!o->url || access(source, F_OK) == 0 || url_is_http(source))
+        return false;
+    return source[name] == '{' || strcspn(source, "./-") >= name;
 }
 
 int data_mend(const struct options *o, data_mend_fn mend, store_report_fn report, void *ctx,

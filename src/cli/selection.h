@@ -35,6 +35,13 @@ enum data_access {
 int data_open(const struct options *o, enum data_access access, struct store **ret,
               struct error *err);
 
+/* What selections are asked of: the server of --url, else --data. */
+int selection_open(const struct options *o, struct store **ret, struct error *err);
+
+/* Whether a source is a selection, with a server to ask: it has braces, or is no file and looks
+ * like the name of a sample type. */
+bool selection_is_source(const struct options *o, const char *source);
+
 /* local_repair() or local_upgrade() of --data; each finding goes to `report`. */
 typedef int (*data_mend_fn)(struct fs *fs, store_report_fn report, void *ctx, struct error *err);
 int data_mend(const struct options *o, data_mend_fn mend, store_report_fn report, void *ctx,

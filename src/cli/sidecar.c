@@ -10,12 +10,14 @@
 #include "query/time_range.h"
 #include "wire/json.h"
 
-static void read_text(struct json_reader *r, struct sidecar *s, const char *name)
+/* Strings only: numbers would be written in a way of ours. */
+static struct bytes read_text(struct json_reader *r, struct bytes name)
 {
     if (json_peek(r) == JSON_STRING)
-        remote_param(&s->params, bytes_of(name), json_get_string(r));
-    else
-        json_fail(r, "\"%s\" is not a string", name);
+        return json_get_string(r);
+    json_fail(r, "\"%.*s\" is not a string", (int)(name.len < 40 ? name.len : 40),
+              (const char *)name.data);
+    return (struct bytes){0};
 }
 
 static void read_labels(struct json_reader *r, struct sidecar *s)
@@ -23,8 +25,8 @@ static void read_labels(struct json_reader *r, struct sidecar *s)
     json_enter_object(r);
     for (struct bytes key; json_next_key(r, &key);) {
         CLEANUP(buf_done) struct buf name = {0};
-        buf_add_bytes(&name, key);
-        read_text(r, s, buf_cstr(&name));
+        buf_add_bytes(&name, key); /* the key lives no longer than to the next call */
+        remote_label(&s->params, buf_bytes(&name), read_text(r, buf_bytes(&name)));
     }
 }
 
@@ -50,9 +52,9 @@ static void read_key(struct json_reader *r, struct bytes key, int64_t now_ns, st
     if (bytes_are(key, "labels")) {
         read_labels(r, s);
     } else if (bytes_are(key, "service")) {
-        read_text(r, s, "service.name");
+        remote_label(&s->params, BYTES("service.name"), read_text(r, BYTES("service")));
     } else if (bytes_are(key, "format")) {
-        read_text(r, s, "format");
+        remote_param(&s->params, BYTES("format"), read_text(r, BYTES("format")));
     } else if (bytes_are(key, "from")) {
         s->has_from = true;
         read_time(r, s, "from", now_ns);
@@ -60,7 +62,7 @@ static void read_key(struct json_reader *r, struct bytes key, int64_t now_ns, st
         read_time(r, s, "until", now_ns);
     } else if (bytes_are(key, "moment")) {
         if (json_get_bool(r))
-            remote_param(&s->params, BYTES("moment"), BYTES("true"));
+            remote_param(&s->params, BYTES("instant"), BYTES("true"));
     } else {
         json_fail(r, "\"%.*s\" is nothing that a sidecar says", (int)(key.len < 40 ? key.len : 40),
                   (const char *)key.data);

@@ -12,6 +12,7 @@
 #include "base/must.h"
 #include "net/client_conn.h"
 #include "net/http1.h"
+#include "wire/base64.h"
 #include "wire/json.h"
 
 #define REDIRECTS_MAX   5
@@ -77,22 +78,6 @@ static uint64_t body_len(const struct http_fetch *f)
     return f->body_file_len > 0 ? f->body_file_len : f->body.len;
 }
 
-static void add_base64(struct buf *b, const char *text)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t len = strlen(text);
-
-    for (size_t i = 0; i < len; i += 3) {
-        uint32_t v = (uint32_t)(uint8_t)text[i] << 16;
-        v |= i + 1 < len ? (uint32_t)(uint8_t)text[i + 1] << 8 : 0;
-        v |= i + 2 < len ? (uint32_t)(uint8_t)text[i + 2] : 0;
-        buf_add_byte(b, (uint8_t)digits[v >> 18]);
-        buf_add_byte(b, (uint8_t)digits[v >> 12 & 63]);
-        buf_add_byte(b, (uint8_t)(i + 1 < len ? digits[v >> 6 & 63] : '='));
-        buf_add_byte(b, (uint8_t)(i + 2 < len ? digits[v & 63] : '='));
-    }
-}
-
 static bool is_clean(struct bytes text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -132,7 +117,7 @@ static void write_head(struct attempt *a)
     buf_add_str(b, "\r\n");
     if (a->url.userinfo[0]) {
         buf_add_str(b, "Authorization: Basic ");
-        add_base64(b, a->url.userinfo);
+        base64_encode(bytes_of(a->url.userinfo), true, b);
         buf_add_str(b, "\r\n");
     }
     bool has_accept = false;

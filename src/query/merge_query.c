@@ -55,7 +55,7 @@ static bool needs_samples(const struct query *q)
     for (size_t i = 0; i < ARRAY_SIZE(tags); i++)
         if (tags[i] && *tags[i])
             return true;
-    return q->has_id;
+    return q->has_id || q->with_labels;
 }
 
 /* Adds the selection to an answer: its profile, or NULL when nothing was found. */

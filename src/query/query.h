@@ -25,6 +25,8 @@ struct query {
     /* Of merges: only the profile of this id; only samples taken in this trace, or this span. */
     bool has_id, has_trace, has_span;
     uint8_t id[16], trace_id[16], span_id[8];
+    bool
+        with_labels; /* of merges: samples keep their labels, which takes reading single profiles */
 
     unsigned threads;       /* 0: as many as there are cores */
     size_t memory_limit;    /* 0: QUERY_MEMORY */

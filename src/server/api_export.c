@@ -45,7 +45,9 @@ static int run_export(struct api_query *q, struct error *err)
     size_t which = (size_t)q->call->route->argument;
     struct http_reply *reply = &q->call->reply;
 
-    int r = api_merge(q, &m, err);
+    int r = api_flag(q, "labels", &q->query.with_labels, err);
+    if (r == 0)
+        r = api_merge(q, &m, err);
     if (r == 0)
         r = api_mask(q->call->server->mask, m.profile, err);
     if (r == 0)
@@ -69,7 +71,9 @@ static int handle(struct call *c, struct error *err)
     return api_answer(c, run_export, err);
 }
 
-#define P_EXPORT API_P_MERGE "seconds: the range is this long and ends now, as pprof asks; "
+#define P_EXPORT                                                                                   \
+    API_P_MERGE "seconds: the range is this long and ends now, as pprof asks; "                    \
+                "labels: 1 keeps the labels of samples, which is slower; "
 
 const struct route api_export_routes[] = {
     API_ROUTE("profile.pb.gz", 0, "A selection as pprof: go tool pprof opens this URL", P_EXPORT),

@@ -105,7 +105,7 @@ def test_a_file_arrives_with_its_labels_time_and_token(vesta, receiver, stacks):
     assert "1 stored, 0 there already, 0 rejected" in result.err.decode()
     (got,) = receiver.got
     assert got["path"] == "/api/v1/profiles"
-    assert got["params"] == {"service.name": "shop", "env": "a&b=c", "format": "collapsed",
+    assert got["params"] == {"label.service.name": "shop", "label.env": "a&b=c", "format": "collapsed",
                              "from": str(stacks.stat().st_mtime_ns)}
     assert got["headers"]["authorization"] == "Bearer t0"
     assert got["headers"]["x-scope-orgid"] == "team"
@@ -136,7 +136,7 @@ def test_the_window_may_be_said(vesta, receiver, stacks):
     vesta("push", "--url", receiver.url, "--from", "2026-03-01T12:00:00Z", "--until", "1772366460",
           "--moment", stacks, check=0)
     assert receiver.got[0]["params"] == {"from": "1772366400000000000",
-                                         "until": "1772366460000000000", "moment": "true"}
+                                         "until": "1772366460000000000", "instant": "true"}
 
 
 def test_many_files_share_a_connection_and_one_bad_one_keeps_none_out(vesta, receiver, tmp_path):
@@ -148,13 +148,15 @@ def test_many_files_share_a_connection_and_one_bad_one_keeps_none_out(vesta, rec
         (200, {}, STORED),
         (400, {}, {"error": "no known format", "code": "invalid"}),
         (200, {}, {"stored": 0, "duplicates": 1, "rejected": 0}),
-        (200, {}, {"stored": 1, "duplicates": 0, "rejected": 2, "why": "older than 30 days"}),
+        (200, {}, {"stored": 1, "duplicates": 0, "rejected": 1, "why": "older than 30 days"}),
+        (422, {}, {"stored": 0, "duplicates": 0, "rejected": 1, "why": "no service"}),
     ]
     result = vesta("push", "--url", receiver.url, *names, tmp_path / "missing", check=1)
     said = result.err.decode()
-    assert "3 stored, 1 there already, 4 rejected" in said
+    assert "2 stored, 1 there already, 4 rejected" in said
     assert "1.folded" in said and "no known format" in said
     assert "3.folded: older than 30 days" in said
+    assert "4.folded: no service" in said
     assert "missing: could not open it: No such file or directory" in said
     assert len(receiver.got) == 5
 
@@ -318,8 +320,9 @@ def test_a_sidecar_says_more_and_the_command_line_most(vesta, receiver, stacks):
                                    "format": "collapsed", "moment": True}))
     vesta("push", "--url", receiver.url, "--label", "env=stage", stacks, check=0)
     assert receiver.got[0]["params"] == {
-        "service.name": "shop", "env": "stage", "pod": "a", "from": "1772366400000000000",
-        "until": "1772366460000000000", "format": "collapsed", "moment": "true"}
+        "label.service.name": "shop", "label.env": "stage", "label.pod": "a",
+        "from": "1772366400000000000",
+        "until": "1772366460000000000", "format": "collapsed", "instant": "true"}
 
 
 @pytest.mark.parametrize("text, why", [
@@ -397,7 +400,7 @@ def test_files_in_a_folder_are_pushed_once_they_are_complete(watch, receiver):
     (watch.folder / "copy.part").rename(watch.folder / "copy.folded")
     wait_until(lambda: len(receiver.got) == 4)
     assert bodies(receiver) == [b"before 1\n", b"quick 1\n", b"first 1\nsecond 1\n", b"part 1\n"]
-    assert {g["params"]["service.name"] for g in receiver.got} == {"shop"}
+    assert {g["params"]["label.service.name"] for g in receiver.got} == {"shop"}
     code, said = watcher.end()
     assert code == 0
     assert "slow.folded: stored" in said and "4 stored" in said
@@ -472,7 +475,7 @@ def test_sidecars_and_pictures_of_a_watched_folder_go_with_their_file(watch, rec
     wait_until(lambda: (done / "cpu.folded.speedscope.json").exists())
     time.sleep(0.5)
     assert len(receiver.got) == 1
-    assert receiver.got[0]["params"]["service.name"] == "side"
+    assert receiver.got[0]["params"]["label.service.name"] == "side"
     assert sorted(p.name for p in done.iterdir()) == [
         "cpu.folded", "cpu.folded.1", "cpu.folded.json", "cpu.folded.speedscope.json",
         "cpu.folded.svg"]
