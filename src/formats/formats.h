@@ -31,3 +31,4 @@ extern const struct format format_vtune_csv;
 extern const struct format format_pyroscope_tree;
 extern const struct format format_pyroscope_trie;
 extern const struct format format_pyroscope_lines;
+extern const struct format format_pyroscope_groups;

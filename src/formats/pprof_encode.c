@@ -250,6 +250,15 @@ static void put_label(struct encoder *e, uint32_t id)
     }
 }
 
+static bool is_zero(const uint8_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (id[i] != 0)
+            return false;
+    }
+    return true;
+}
+
 static void put_link(struct encoder *e, uint32_t id)
 {
     const struct link *l = &e->d->links.data[id];
@@ -263,8 +272,11 @@ static void put_link(struct encoder *e, uint32_t id)
         e->span_texts[id] = hex_string(e, l->span_id, sizeof(l->span_id));
     }
     lose(e, LOSS_LINKS);
-    put_text_label(e, e->trace_key, e->trace_texts[id]);
-    put_text_label(e, e->span_key, e->span_texts[id]);
+    /* A label may have named the span alone. */
+    if (!is_zero(l->trace_id, sizeof(l->trace_id)))
+        put_text_label(e, e->trace_key, e->trace_texts[id]);
+    if (!is_zero(l->span_id, sizeof(l->span_id)))
+        put_text_label(e, e->span_key, e->span_texts[id]);
 }
 
 static void put_sample(struct encoder *e, size_t i)

@@ -153,6 +153,11 @@ bool profile_need_attrs(struct profile *p)
     return profile_reserve(p, 1) && column_make(p, (void **)&p->attrs, sizeof(*p->attrs));
 }
 
+bool profile_need_links(struct profile *p)
+{
+    return profile_reserve(p, 1) && column_make(p, (void **)&p->link, sizeof(*p->link));
+}
+
 /* Copies the n_samples elements of a column that exists. */
 static bool column_copy(struct profile *to, void **column, const void *from, size_t size)
 {

@@ -99,6 +99,8 @@ bool profile_reserve(struct profile *p, size_t n);
 
 /* Makes the attrs column exist, so that it can be written to. */
 bool profile_need_attrs(struct profile *p);
+/* The same for the link column. */
+bool profile_need_links(struct profile *p);
 
 /*
  * A copy with only the columns columns[0..n), over the same dictionary; columns NULL is all of

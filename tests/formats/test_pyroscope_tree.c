@@ -202,6 +202,26 @@ static void lines_count_one_each(struct test *t)
     check_budget_sweep(t, &format_pyroscope_lines, BYTES("main;a\nmain;b\n"), 97);
 }
 
+static void groups_end_in_a_count(struct test *t)
+{
+    static const struct refusal refused[] = {
+        {"main", "line 1: not \"frame;frame count\""},
+        {"a 1\n 5\n", "line 2: not \"frame;frame count\""},
+        {"a 1.5\n", "line 1: the count is not a whole number"},
+        {"a 99999999999999999999\n", "line 1: the count is not a whole number"},
+    };
+    struct decoded d;
+
+    decode_text(&d, &format_pyroscope_groups, "main;line 10 2\r\n\nmain;line 11 3\n# x 4");
+    CHECK_INT(t, d.r, 0);
+    CHECK_INT(t, decoded_total(t, &d, "samples", "count"), 9);
+    check_row(t, &d, 0, "main;line 10", 2);
+    check_row(t, &d, 2, "# x", 4);
+    decoded_done(t, &d);
+    check_refusals(t, &format_pyroscope_groups, "pyroscope groups at ", refused,
+                   ARRAY_SIZE(refused));
+}
+
 static const struct bytes small = BYTES("\0\0\2\4main\1\2\2;a\3\0\1b\2\0\1z\1\0");
 
 static void survives_running_out_of_memory_anywhere(struct test *t)
@@ -217,10 +237,16 @@ static void survives_being_cut_anywhere(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(a_tree_has_a_frame_for_each_node),        TEST(numbers_are_varints),
-    TEST(a_trie_spells_stacks_along_its_way),      TEST(a_tree_of_nothing_is_an_empty_profile),
-    TEST(refuses_what_is_not_one_and_says_where),  TEST(depth_costs_budget_and_not_stack),
-    TEST(a_long_beginning_is_read_once),           TEST(lines_count_one_each),
-    TEST(survives_running_out_of_memory_anywhere), TEST(survives_being_cut_anywhere),
+    TEST(a_tree_has_a_frame_for_each_node),
+    TEST(numbers_are_varints),
+    TEST(a_trie_spells_stacks_along_its_way),
+    TEST(a_tree_of_nothing_is_an_empty_profile),
+    TEST(refuses_what_is_not_one_and_says_where),
+    TEST(depth_costs_budget_and_not_stack),
+    TEST(a_long_beginning_is_read_once),
+    TEST(lines_count_one_each),
+    TEST(groups_end_in_a_count),
+    TEST(survives_running_out_of_memory_anywhere),
+    TEST(survives_being_cut_anywhere),
 };
 TEST_MAIN(cases)
