@@ -222,6 +222,18 @@ int64_t profile_total(const struct profile *p, uint32_t type)
     return (int64_t)sum;
 }
 
+bool profile_type_is_instant(const struct profile *p, uint32_t type)
+{
+    static const char *const names[] = {"goroutine", "goroutines", "threadcreate"};
+    struct bytes name = dict_text(p->dict, p->types[type].type);
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (bytes_are(name, names[i]))
+            return true;
+    }
+    return bytes_start_with(name, BYTES("inuse_"));
+}
+
 uint32_t profile_default_index(const struct profile *p)
 {
     for (uint32_t t = 0; t < p->n_types; t++) {
@@ -276,16 +288,9 @@ int profile_find_index(const struct profile *p, const char *name, uint32_t *ret,
 
 bool profile_is_instant(const struct profile *p)
 {
-    static const char *const names[] = {"goroutine", "goroutines", "threadcreate"};
-
     for (uint32_t i = 0; i < p->n_types; i++) {
-        struct bytes type = dict_text(p->dict, p->types[i].type);
-        if (bytes_start_with(type, BYTES("inuse_")))
+        if (profile_type_is_instant(p, i))
             return true;
-        for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
-            if (bytes_are(type, names[k]))
-                return true;
-        }
     }
     return p->is_cumulative;
 }

@@ -129,6 +129,9 @@ static inline uint64_t profile_time_ns(const struct profile *p, size_t i)
 /* Sum of a column (wraps like the machine does). */
 int64_t profile_total(const struct profile *p, uint32_t type);
 
+/* Whether the values of a column are found at a moment, as its name says: live heap, goroutines. */
+bool profile_type_is_instant(const struct profile *p, uint32_t type);
+
 /*
  * The column that a user means by `name`: its number, its type, or its type without "inuse_" (as
  * old heap profiles have it). NULL or "" is the default. -ENODATA when there is no column at all,

@@ -1,6 +1,7 @@
 #include "server/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -83,6 +84,15 @@ struct bytes call_header(const struct call *c, const char *name)
     return http_header_value(c->request, name);
 }
 
+uint64_t call_body_limit(const struct call *c)
+{
+    const struct server_config *config = c->server->config;
+
+    if (c->route->body_limit == ROUTE_UPLOAD)
+        return config->upload_limit;
+    return c->route->body_limit ? c->route->body_limit : config->body_limit;
+}
+
 int call_input(struct call *c, const char *name, struct input **ret, struct error *err)
 {
     char path[64];
@@ -93,7 +103,13 @@ int call_input(struct call *c, const char *name, struct input **ret, struct erro
     }
     /* Opened again, so that each reader starts at the beginning. */
     snprintf(path, sizeof(path), "/proc/self/fd/%d", c->request->body_file);
-    return input_open(path, &c->budget, ret, err);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "could not open the body's file again: %m");
+    *ret = input_from_fd(fd, name, &c->budget);
+    /* What lies in a file may be packed; the limit is that of the content. */
+    input_set_limit(*ret, call_body_limit(c));
+    return 0;
 }
 
 void call_reply(struct call *c, const char *content_type, struct buf *body)

@@ -103,6 +103,9 @@ const char *call_param_text(struct call *c, const char *name);
 
 struct bytes call_header(const struct call *c, const char *name);
 
+/* What the content of a body may measure. */
+uint64_t call_body_limit(const struct call *c);
+
 /* The body, whether in memory or in a file, with gzip and zstd inside taken off, for a decoder. */
 int call_input(struct call *c, const char *name, struct input **ret, struct error *err);
 

@@ -28,13 +28,6 @@
 /* A body of an upload stays in memory up to here. */
 #define UPLOAD_IN_MEMORY ((uint64_t)4 << 20)
 
-static uint64_t body_limit_of(const struct server *s, const struct route *r)
-{
-    if (r->body_limit == ROUTE_UPLOAD)
-        return s->config->upload_limit;
-    return r->body_limit ? r->body_limit : s->config->body_limit;
-}
-
 /* ---- Admission */
 
 static void read_dialect(struct call *c)
@@ -136,7 +129,7 @@ int job_admit(struct job *j)
 static int unpack_body(struct job *j, enum codec codec, struct error *err)
 {
     struct call *c = &j->call;
-    uint64_t limit = body_limit_of(c->server, c->route);
+    uint64_t limit = call_body_limit(c);
     struct budget unpacking;
 
     budget_init(&unpacking, limit + 4096);
@@ -397,7 +390,7 @@ static int on_head(void *ctx, struct http_exchange *x, struct http_reply *refusa
         return refusal->status ? refusal->status : 200;
     }
     x->owner = j;
-    x->body_limit = body_limit_of(s, j->call.route);
+    x->body_limit = call_body_limit(&j->call);
     x->memory_max = j->call.route->body_limit == ROUTE_UPLOAD ? UPLOAD_IN_MEMORY : x->body_limit;
     set_deadline(x, &j->call);
     return 0;

@@ -123,21 +123,26 @@ static void mask_labels(struct ingest *x, struct label *labels, size_t n)
     }
 }
 
-static void set_id(const struct ingest *x, const struct profile *p, struct store_incoming *in)
+static void set_id(const struct ingest *x, const struct profile *p,
+                   const struct ingest_profile *own, struct store_incoming *in)
 {
     static const uint8_t none[16];
     bool is_given = x->o->has_id && x->c->worker->source->set->profiles.len == 1;
+    const uint8_t *id = own->has_id ? own->id : is_given ? x->o->id : p->profile_id;
 
-    memcpy(in->id, is_given ? x->o->id : p->profile_id, sizeof(in->id));
+    memcpy(in->id, id, sizeof(in->id));
     in->has_id = memcmp(in->id, none, sizeof(none)) != 0;
 }
 
-static int add_profile(struct ingest *x, struct profile *p, struct error *err)
+static int add_profile(struct ingest *x, struct profile *p, const struct ingest_profile *own,
+                       struct error *err)
 {
     struct store_incoming in = {.profile = p};
     struct label *labels;
     struct error why;
 
+    x->metadata.own = own->labels;
+    x->metadata.n_own = own->n_labels;
     int r = metadata_labels(&x->metadata, p, &x->arena, &labels, &in.n_labels, &why);
     if (r == -ENOBUFS)
         return error_set(err, r, "%s", why.text);
@@ -154,9 +159,9 @@ static int add_profile(struct ingest *x, struct profile *p, struct error *err)
     set_window(x, p);
     mask_labels(x, labels, in.n_labels);
     in.labels = labels;
-    in.is_instant = x->o->is_instant || profile_is_instant(p);
+    in.is_instant = x->o->is_instant || own->is_instant || profile_is_instant(p);
     in.sender = metadata_sender(p->dict, p->resource_attrs);
-    set_id(x, p, &in);
+    set_id(x, p, own, &in);
     x->in[x->n++] = in;
     return 0;
 }
@@ -264,11 +269,12 @@ int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_res
                struct error *err)
 {
     const struct profile_set *set = c->worker->source->set;
+    static const struct ingest_profile nothing;
     struct ingest_result result = {.profiles = set->profiles.len};
     CLEANUP(ingest_done)
     struct ingest x = {.c = c,
                        .o = o,
-                       .metadata = {c->server->config, o->labels, o->n_labels},
+                       .metadata = {c->server->config, o->labels, o->n_labels, NULL, 0},
                        .ret = &result,
                        .now_ns = clock_wall_ns(clock_real())};
 
@@ -282,7 +288,7 @@ int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_res
     if (!x.in)
         return budget_error(x.arena.budget, err);
     for (size_t i = 0; r == 0 && i < set->profiles.len; i++)
-        r = add_profile(&x, set->profiles.data[i], err);
+        r = add_profile(&x, set->profiles.data[i], o->each ? &o->each[i] : &nothing, err);
     if (r == 0 && x.n > 0)
         r = append(&x, err);
     if (r == 0)

@@ -256,10 +256,12 @@ int metadata_labels(const struct metadata *m, const struct profile *p, struct ar
     size_t from = c.n;
     for (size_t i = 0; i < m->n_given; i++)
         collect(&c, m->given[i]);
+    for (size_t i = 0; i < m->n_own; i++)
+        collect(&c, m->own[i]);
     map_names(&c, from);
     if (c.is_over)
         return error_set(err, -EINVAL, "%zu labels are more than labels_max allows, %u",
-                         from + m->n_given, m->config->labels_max);
+                         from + m->n_given + m->n_own, m->config->labels_max);
     c.n = labels_normalize(c.all, c.n);
     if (label_value(c.all, c.n, BYTES(LABEL_SERVICE)).len == 0 && c.n < COLLECTED_MAX) {
         c.all[c.n++] = (struct label){BYTES(LABEL_SERVICE), unknown_service(&c, arena)};

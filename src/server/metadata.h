@@ -16,6 +16,10 @@ struct metadata {
     /* What the request gives for all of its profiles: wins over the resource. */
     const struct label *given;
     size_t n_given;
+
+    /* What it gives for the profile at hand alone: wins over both. */
+    const struct label *own;
+    size_t n_own;
 };
 
 /*

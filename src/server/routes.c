@@ -21,6 +21,9 @@ static const struct route *const tables[] = {
     api_found_routes,
     api_export_routes,
     openapi_routes,
+    pyroscope_ingest_routes,
+    push_routes,
+    upload_routes,
 };
 /* clang-format on */
 

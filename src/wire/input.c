@@ -36,6 +36,7 @@ struct input {
     struct unpacked all;
     bool have_all;
     struct bytes whole;
+    uint64_t limit, n_read; /* input_set_limit(); what source_read() has handed out */
 };
 
 static struct input *input_new(const char *name, struct budget *budget)
@@ -45,6 +46,7 @@ static struct input *input_new(const char *name, struct budget *budget)
         abort();
     in->budget = budget;
     in->fd = -1;
+    in->limit = UINT64_MAX;
     return in;
 }
 
@@ -71,6 +73,18 @@ struct input *input_from_bytes(struct bytes content, const char *name, struct bu
     in->memory = in->rest = content;
     in->ended = true;
     return in;
+}
+
+struct input *input_from_fd(int fd, const char *name, struct budget *budget)
+{
+    struct input *in = input_new(name, budget);
+    in->fd = fd;
+    return in;
+}
+
+void input_set_limit(struct input *in, uint64_t n)
+{
+    in->limit = n;
 }
 
 void input_close(struct input *in)
@@ -236,7 +250,7 @@ static int start(struct input *in, struct error *err)
 }
 
 /* The next plain bytes from the source, past what input_peek() holds. */
-static ssize_t source_read(struct input *in, uint8_t *to, size_t size, struct error *err)
+static ssize_t source_next(struct input *in, uint8_t *to, size_t size, struct error *err)
 {
     for (;;) {
         int r = raw_refill(in, err);
@@ -253,6 +267,17 @@ static ssize_t source_read(struct input *in, uint8_t *to, size_t size, struct er
         if (n != 0 || (in->rest.len == 0 && in->ended))
             return n;
     }
+}
+
+static ssize_t source_read(struct input *in, uint8_t *to, size_t size, struct error *err)
+{
+    ssize_t n = source_next(in, to, size, err);
+
+    if (n > 0 && (uint64_t)n > in->limit - in->n_read)
+        return error_set(err, -EFBIG, "the content is larger than %llu bytes",
+                         (unsigned long long)in->limit);
+    in->n_read += n > 0 ? (uint64_t)n : 0;
+    return n;
 }
 
 int input_peek(struct input *in, struct bytes *ret, struct error *err)

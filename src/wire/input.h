@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/budget.h"
@@ -23,6 +24,13 @@ int input_open(const char *path, struct budget *budget, struct input **ret, stru
 
 /* `content` is borrowed and must outlive the input. */
 struct input *input_from_bytes(struct bytes content, const char *name, struct budget *budget);
+
+/* From a descriptor, which is taken over. */
+struct input *input_from_fd(int fd, const char *name, struct budget *budget);
+
+/* Reading more than n bytes of plain content by input_read() is -EFBIG: what streams is not held,
+ * so that no budget ends it. */
+void input_set_limit(struct input *in, uint64_t n);
 
 void input_close(struct input *in); /* NULL is fine */
 DEFINE_CLEANUP(struct input *, input_close)
