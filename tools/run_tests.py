@@ -19,7 +19,8 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ_SECONDS = 3
-TSAN_TESTS = ["upkeep_threads", "append", "exact"]
+TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
+              "net/http_server"]
 
 
 class Count:
@@ -99,8 +100,8 @@ def main():
             unit_tests("build-asan")
         say("threads under TSan")
         if build("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false",
-                 targets=[f"tests/test_{name}" for name in TSAN_TESTS]):
-            unit_tests("build-tsan", *[f"store_local/{name}" for name in TSAN_TESTS])
+                 targets=[f"tests/test_{name.split('/')[1]}" for name in TSAN_TESTS]):
+            unit_tests("build-tsan", *TSAN_TESTS)
         say("fuzz targets: the corpus, then a little fuzzing")
         fuzz()
     say(f"done in {time.monotonic() - started:.0f} s, {Count.skipped} skipped")

@@ -429,8 +429,10 @@ static bool write_some(struct conn *c)
         }
         has_written = true;
     }
-    if (!c->is_dead && has_written)
+    if (!c->is_dead && has_written) {
         exchange_written(c);
+        (void)charge_held(c); /* a reply that is written makes room */
+    }
     return has_written;
 }
 

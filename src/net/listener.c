@@ -81,7 +81,7 @@ static int open_unix(const char *path, struct listener *ret, struct error *err)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
     if (strlen(path) >= sizeof(a.sun_path) || path[0] == '\0')
-        return error_set(err, -EINVAL, "the path of the socket \"%s\" is empty or too long", path);
+        return error_set(err, -EINVAL, "the path of \"unix:%s\" is empty or too long", path);
     memcpy(a.sun_path, path, strlen(path));
     int r = remove_stale(&a, err);
     if (r < 0)
@@ -156,15 +156,14 @@ static int split(const char *address, char *host, size_t size, const char **ret_
                          address);
     size_t len = (size_t)(colon - address);
     bool has_brackets = len >= 2 && address[0] == '[' && address[len - 1] == ']';
-    if (has_brackets) {
-        address++;
+    const char *start = has_brackets ? address + 1 : address;
+    if (has_brackets)
         len -= 2;
-    }
-    if (len >= size || (!has_brackets && memchr(address, ':', len)))
+    if (len >= size || (!has_brackets && memchr(start, ':', len)))
         return error_set(err, -EINVAL,
                          "the address \"%s\" has a host that is too long, or IPv6 without brackets",
                          address);
-    memcpy(host, address, len);
+    memcpy(host, start, len);
     host[len] = '\0';
     *ret_port = colon + 1;
     return 0;

@@ -37,7 +37,7 @@ struct serving {
     struct http_exchange *held;
     int n_held;
     char subject[256];
-    bool was_tls, was_http2, had_file;
+    atomic_bool was_tls, was_http2, had_file;
     char log[4096];
 };
 
@@ -117,7 +117,9 @@ static inline void serving_request(void *ctx, struct http_exchange *x)
     atomic_fetch_add(&s->n_request, 1);
     s->was_tls = x->request.is_tls;
     s->was_http2 = x->request.is_http2;
+    pthread_mutex_lock(&s->lock);
     memcpy(s->subject, x->request.peer_subject, sizeof(s->subject));
+    pthread_mutex_unlock(&s->lock);
     if (bytes_are(x->request.path, "/held") || bytes_are(x->request.path, "/soon")) {
         serving_hold(s, x);
         return;
@@ -170,6 +172,15 @@ static inline void serving_log(void *ctx, int level, const char *text)
     size_t n = strlen(s->log);
     snprintf(s->log + n, sizeof(s->log) - n, "%d %s\n", level, text);
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Whether such a line was logged. */
+static inline bool serving_has_logged(struct serving *s, const char *part)
+{
+    pthread_mutex_lock(&s->lock);
+    bool has = strstr(s->log, part) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return has;
 }
 
 /* Zero it and set what matters in s->o first. */
