@@ -854,7 +854,7 @@ static void *make_storm(void *arg)
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     };
 
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 50; i++) {
         int fd = client_open(storm->s);
         client_send(fd, requests[(unsigned)rand_r(&storm->seed) % ARRAY_SIZE(requests)]);
         int what = rand_r(&storm->seed) % 3;
@@ -882,11 +882,11 @@ static void clients_may_leave_at_any_moment(struct test *t)
     }
     for (unsigned i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < 2000 && atomic_load(&s.n_done) != atomic_load(&s.n_head); i++)
+    for (int i = 0; i < 20000 && atomic_load(&s.n_done) != atomic_load(&s.n_head); i++)
         sleep_ms(1);
     CHECK_INT(t, atomic_load(&s.n_done), atomic_load(&s.n_head));
     struct http_server_stat stat;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 20000; i++) {
         http_server_stat(s.server, &stat);
         if (stat.connections == 0)
             break;
