@@ -225,9 +225,10 @@ int api_item_end(struct api_list *l, struct error *err)
     return l->is_lines && l->out.len >= PART_BYTES ? send_part(l, err) : 0;
 }
 
+/* A client that has left hears no reason. */
 static int end_lines(struct api_list *l, int r, struct error *err)
 {
-    if (r < 0 && !l->has_begun)
+    if (r < 0 && (!l->has_begun || r == -ECANCELED))
         return r;
     if (r < 0) {
         l->w.needs_comma = false;
@@ -237,9 +238,7 @@ static int end_lines(struct api_list *l, int r, struct error *err)
         json_end_object(&l->w);
         buf_add_byte(&l->out, '\n');
     }
-    if (r != -ECANCELED)
-        (void)send_part(l, NULL);
-    return 0;
+    return send_part(l, err);
 }
 
 int api_list_end(struct api_list *l, int r, struct error *err)
