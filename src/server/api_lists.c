@@ -314,7 +314,6 @@ static int run_stat(struct api_query *q, struct error *err)
     struct json_writer w = {.out = &out};
     struct store_stat stat;
 
-    store_stat(server->store, &stat);
     json_begin_object(&w);
     json_key(&w, "version");
     json_cstring(&w, VESTA_VERSION);
@@ -326,10 +325,14 @@ static int run_stat(struct api_query *q, struct error *err)
     json_i64_string(&w, server->start_ns);
     json_key(&w, "is_draining");
     json_bool(&w, atomic_load(&server->is_draining));
-    json_key(&w, "store");
-    json_begin_object(&w);
-    write_store_facts(&stat, &w);
-    json_end_object(&w);
+    /* They are of all tenants. */
+    if (q->call->roles & ROLE_ADMIN) {
+        json_key(&w, "store");
+        json_begin_object(&w);
+        store_stat(server->store, &stat);
+        write_store_facts(&stat, &w);
+        json_end_object(&w);
+    }
     json_end_object(&w);
     return reply_json(q, &out, err);
 }
@@ -363,6 +366,6 @@ const struct route api_list_routes[] = {
      .role = ROLE_READ,
      .lane = LANE_QUERY,
      .handle = handle_stat,
-     .summary = "Facts about the server and its store"},
+     .summary = "Facts about the server and, for administrators, its store"},
     {0},
 };
