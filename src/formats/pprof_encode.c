@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "formats/pprof_encode.h"
 #include "formats/pprof_internal.h"
 #include "wire/inflate.h"
 #include "wire/protobuf.h"
@@ -429,18 +430,16 @@ static void lose_surroundings(struct encoder *e)
         lose(e, LOSS_PAYLOAD);
 }
 
-int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *losses,
-                 struct error *err)
+int pprof_encode_plain(const struct profile_set *set, struct buf *out, struct buf *losses,
+                       struct error *err)
 {
-    struct buf plain = {.budget = set->budget};
-
     if (set->profiles.len != 1)
         return error_set(err, -EOPNOTSUPP, "pprof holds one profile, not %zu", set->profiles.len);
     const struct dict *d = set->dict;
     struct encoder e = {
         .p = set->profiles.data[0],
         .d = d,
-        .out = &plain,
+        .out = out,
         .strings = ids_new(d->strings.len),
         .mappings = ids_new(d->mappings.len),
         .functions = ids_new(d->functions.len),
@@ -453,18 +452,26 @@ int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *los
 
     put_profile(&e);
     lose_surroundings(&e);
-    int r = buf_full(&plain) ? buf_error(&plain, err) : 0;
-    if (r == 0)
-        gzip_pack(buf_bytes(&plain), GZIP_LEVEL, out);
     for (int i = 0; i < LOSS_COUNT; i++) {
         if (e.lost & 1u << i)
             buf_addf(losses, "%s\n", loss_texts[i]);
     }
-    buf_done(&plain);
     buf_done(&e.string_table);
     uint32_t *const tables[] = {e.strings,      e.mappings,   e.functions,   e.locations,
                                 e.mapping_list, e.attr_texts, e.trace_texts, e.span_texts};
     for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
         free(tables[i]);
+    return buf_full(out) ? buf_error(out, err) : 0;
+}
+
+int pprof_encode(const struct profile_set *set, struct buf *out, struct buf *losses,
+                 struct error *err)
+{
+    struct buf plain = {.budget = set->budget};
+    int r = pprof_encode_plain(set, &plain, losses, err);
+
+    if (r == 0)
+        gzip_pack(buf_bytes(&plain), GZIP_LEVEL, out);
+    buf_done(&plain);
     return r;
 }

@@ -270,6 +270,12 @@ bool selector_takes(const struct selector *s, struct bytes type, struct bytes un
            (s->unit.len == 0 || bytes_equal(s->unit, unit));
 }
 
+bool selector_takes_period(const struct selector *s, struct bytes type, struct bytes unit)
+{
+    return !s->has_period ||
+           (bytes_equal(s->period_type, type) && bytes_equal(s->period_unit, unit));
+}
+
 static int by_name(const void *a, const void *b)
 {
     struct bytes x = ((const struct label *)a)->name, y = ((const struct label *)b)->name;

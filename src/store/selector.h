@@ -38,6 +38,12 @@ struct matcher {
 
 struct selector {
     struct bytes type, unit; /* empty: any */
+
+    /* Only series of this period. Not part of the language, and so not of what store_erase()
+     * remembers. */
+    bool has_period;
+    struct bytes period_type, period_unit;
+
     struct matcher *matchers;
     size_t n_matchers;
     struct bytes text; /* what was parsed, trimmed */
@@ -59,6 +65,9 @@ bool selector_matches(const struct selector *s, const struct label *labels, size
 
 /* Whether a sample type is the selected one. */
 bool selector_takes(const struct selector *s, struct bytes type, struct bytes unit);
+
+/* Whether a series of this period is selected. */
+bool selector_takes_period(const struct selector *s, struct bytes type, struct bytes unit);
 
 bool matcher_holds(const struct matcher *m, struct bytes value);
 

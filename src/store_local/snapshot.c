@@ -24,8 +24,10 @@ static bool wants(const struct selector *selector, const struct series *series)
 {
     if (series->is_group)
         return false;
-    return !selector || (selector_matches(selector, series->labels, series->n_labels) &&
-                         takes_any_type(selector, series));
+    return !selector ||
+           (selector_takes_period(selector, series->period_type.name, series->period_type.unit) &&
+            selector_matches(selector, series->labels, series->n_labels) &&
+            takes_any_type(selector, series));
 }
 
 /* Looks at the series that were not there before. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "wire/base64.h"
 #include "wire/json.h"
 #include "wire/protobuf.h"
 #include "wire/utf8.h"
@@ -18,56 +19,6 @@ void proto_put_text(struct buf *out, uint32_t field, struct bytes text)
     size_t at = pb_begin(out, field);
     utf8_add(out, text);
     pb_end(out, at);
-}
-
-/* ---- Base64 */
-
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static void base64_add(struct buf *out, struct bytes in)
-{
-    for (size_t i = 0; i < in.len; i += 3) {
-        size_t n = in.len - i < 3 ? in.len - i : 3;
-        uint32_t v = 0;
-        for (size_t k = 0; k < 3; k++)
-            v = v << 8 | (k < n ? in.data[i + k] : 0);
-        for (size_t k = 0; k < 4; k++)
-            buf_add_byte(out,
-                         k <= n ? (uint8_t)base64_digits[v >> (18 - 6 * k) & 63] : (uint8_t)'=');
-    }
-}
-
-static int base64_digit(uint8_t c)
-{
-    if (c == '-' || c == '+')
-        return 62;
-    if (c == '_' || c == '/')
-        return 63;
-    const char *at = c ? strchr(base64_digits, c) : NULL;
-    return at ? (int)(at - base64_digits) : -1;
-}
-
-/* Either alphabet, with padding or without. */
-static bool base64_undo(struct buf *out, struct bytes in)
-{
-    uint32_t v = 0;
-    unsigned bits = 0;
-
-    while (in.len > 0 && in.data[in.len - 1] == '=')
-        in.len--;
-    for (size_t i = 0; i < in.len; i++) {
-        int digit = base64_digit(in.data[i]);
-        if (digit < 0)
-            return false;
-        v = v << 6 | (uint32_t)digit;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            buf_add_byte(out, (uint8_t)(v >> bits));
-        }
-    }
-    return in.len % 4 != 1;
 }
 
 /* ---- From JSON */
@@ -122,7 +73,7 @@ static void read_message(struct json_reader *r, const struct proto_field *messag
 static void read_bytes(struct json_reader *r, const struct proto_field *f, struct buf *out)
 {
     size_t at = pb_begin(out, f->number);
-    bool ok = base64_undo(out, json_get_string(r));
+    bool ok = base64_decode(json_get_string(r), out);
     pb_end(out, at);
     if (!ok)
         json_fail(r, "\"%s\" is not base64", f->name);
@@ -252,7 +203,7 @@ static void write_number(struct json_writer *w, const struct proto_field *f, uin
 static bool write_base64(struct json_writer *w, struct bytes in)
 {
     struct buf text = {.budget = w->out->budget};
-    base64_add(&text, in);
+    base64_encode(in, true, &text);
     json_string(w, buf_bytes(&text));
     buf_done(&text);
     return true;

@@ -43,6 +43,7 @@ struct proto_field {
     bool is_repeated;
     const struct proto_field *message; /* PROTO_MESSAGE: its table */
     const char *const *values;         /* PROTO_ENUM: names by number, then NULL */
+    size_t offset; /* not looked at here: for an owner who reads messages into a struct */
 };
 
 /*
