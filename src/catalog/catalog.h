@@ -92,8 +92,8 @@ int catalog_list_tokens(struct catalog *c, struct bytes tenant, catalog_token_fn
 /* Revoking again keeps the first time. */
 int catalog_revoke_token(struct catalog *c, struct bytes id, int64_t when_ns, struct error *err);
 
-/* Saved views and rules: text that is JSON; what it means is for others to say. */
-enum catalog_kind { CATALOG_VIEW = 1, CATALOG_RULE = 2 };
+/* Saved views, rules, settings of clients: text that is JSON; what it means is for others to say. */
+enum catalog_kind { CATALOG_VIEW = 1, CATALOG_RULE = 2, CATALOG_SETTING = 3 };
 
 struct catalog_document {
     enum catalog_kind kind; /* key, with... */

@@ -145,6 +145,10 @@ const struct proto_field pyroscope_setting_request[] = {
     {1, "setting", PROTO_MESSAGE, .message = setting},
     {0},
 };
+const struct proto_field pyroscope_setting_delete_request[] = {
+    {1, "name", PROTO_STRING, IN(name)},
+    {0},
+};
 const struct proto_field pyroscope_empty_message[] = {{0}};
 
 /* ---- Answers */

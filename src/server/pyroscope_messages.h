@@ -62,6 +62,7 @@ extern const struct proto_field pyroscope_heatmap_request[];
 extern const struct proto_field pyroscope_diff_message[];
 extern const struct proto_field pyroscope_analyze_request[];
 extern const struct proto_field pyroscope_setting_request[];
+extern const struct proto_field pyroscope_setting_delete_request[];
 extern const struct proto_field pyroscope_empty_message[];
 
 extern const struct proto_field pyroscope_profile_types_reply[];

@@ -8,6 +8,7 @@
 /* Every table, each defined in the file that answers. */
 /* clang-format off */
 static const struct route *const tables[] = {
+    pyroscope_query_routes,
     status_routes,
     control_routes,
     otlp_routes,

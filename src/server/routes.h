@@ -13,6 +13,7 @@ int route_find(struct bytes method, struct bytes path, const struct route **ret,
                const char **ret_methods);
 
 /* Tables end with a row of zeros. */
+extern const struct route pyroscope_query_routes[];
 extern const struct route status_routes[];  /* health.c */
 extern const struct route control_routes[]; /* control.c */
 extern const struct route otlp_routes[];    /* ingest_otlp.c */
