@@ -78,6 +78,8 @@ struct call {
     bool is_json;               /* the body, and so the reply, is JSON and not protobuf */
     enum rpc_protocol protocol; /* DIALECT_RPC: which of them */
 
+    const char *format; /* of what came in, static, for metrics: ingest_set() says it */
+
     struct budget budget; /* what this call may use; the handler's own work charges it */
     atomic_bool *cancelled;
     int64_t retry_after_ms; /* what to tell with -EAGAIN; 0: a second */

@@ -258,6 +258,9 @@ static void count_answer(struct job *j, int r)
 
     if (r < 0)
         metrics_add(s->metrics, METRIC_REJECTS, status_of(r).reason, 1);
+    if (j->call.format)
+        metrics_observe(s->metrics, METRIC_INGEST_SECONDS, j->call.format,
+                        j->queued_ns ? j->begun_ns + took - j->queued_ns : took);
     if (j->call.route->lane == LANE_QUERY) {
         metrics_add(s->metrics, METRIC_QUERIES, j->call.route->path, 1);
         metrics_observe(s->metrics, METRIC_QUERY_SECONDS, j->call.route->path, took);

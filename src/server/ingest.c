@@ -278,6 +278,7 @@ int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_res
                        .ret = &result,
                        .now_ns = clock_wall_ns(clock_real())};
 
+    c->format = o->format;
     arena_init(&x.arena, &c->budget);
     count(&x, METRIC_INGEST_REQUESTS, o->format, 1);
     count(&x, METRIC_INGEST_BYTES, o->format, body_bytes(c));

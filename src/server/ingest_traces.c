@@ -50,6 +50,7 @@ static int export_traces(struct call *c, struct error *err)
                                    .is_json = c->is_json,
                                    .now_ns = clock_wall_ns(clock_real())};
 
+    c->format = "otlp_traces";
     int r = otlp_check_type(c, err);
     if (r == 0)
         r = otlp_spans_decode(c->body, &o, &spans, err);

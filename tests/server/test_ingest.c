@@ -386,6 +386,27 @@ static void limits_of_labels_and_stacks_are_named(struct test *t)
     calls_end(&c);
 }
 
+static void series_have_a_limit(struct test *t)
+{
+    struct calls c;
+    calls_config(&c);
+    c.config.tenant_series_max = 5;
+    calls_open(t, &c);
+    struct sent s;
+    sent_init(&s);
+    char names[20][8];
+    for (int i = 0; i < 20; i++) {
+        snprintf(names[i], sizeof(names[i]), "s%d", i);
+        add_profile(&s, (const char *const[]){"service.name", names[i], NULL});
+    }
+    struct http_reply r = call_post(&c, HTTP, PROTO, encode(t, &s, "otlp"));
+    check_reply(t, &r, 200, "series: the limit is 5");
+    CHECK(t, counted(&c, METRIC_REJECTS, "series") >= 15);
+    CHECK(t, counted(&c, METRIC_INGEST_PROFILES, "otlp") > 0);
+    sent_done(&s);
+    calls_end(&c);
+}
+
 static void a_full_disk_is_said(struct test *t)
 {
     struct calls c;
@@ -537,6 +558,7 @@ static const struct test_case cases[] = {
     TEST(time_that_does_not_fit_is_rejected),
     TEST(secrets_never_reach_the_store),
     TEST(limits_of_labels_and_stacks_are_named),
+    TEST(series_have_a_limit),
     TEST(a_full_disk_is_said),
     TEST(new_versions_in_the_stream_are_deployments),
     TEST(deployments_that_were_told_are_not_found_again),
