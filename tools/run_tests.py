@@ -20,7 +20,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ_SECONDS = 3
 TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
-              "net/http_server"]
+              "net/http_protocols", "net/http_server"]
 
 
 class Count:

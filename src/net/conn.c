@@ -14,10 +14,10 @@
 
 #define READ_SIZE ((size_t)64 << 10)
 #define OUT_SIZE                                                                                   \
-    ((size_t)256 << 10) /* taken off a session at once; more is not read while                     \
-                           as much waits to be written */
-#define TURNS_MAX    8  /* of one connection before others have theirs */
-#define HANDSHAKE_NS 5000000000LL
+    ((size_t)256 << 10)           /* taken off a session at once; more is not read while           \
+                                     as much waits to be written */
+#define TURNS_MAX    8            /* of one connection before others have theirs */
+#define HANDSHAKE_NS 5000000000LL /* or the head's time, if that is shorter */
 #define LINGER_NS    2000000000LL
 
 static void work(struct conn *c);
@@ -154,7 +154,8 @@ static void arrive(struct loop_task *task)
     if (c->is_tls) {
         c->tls = tls_conn_new(s->tls, c->io.fd);
         c->is_handshaking = true;
-        loop_timer_start(&home->handshake, &c->read_timer, loop_now_ns(home->loop) + HANDSHAKE_NS);
+        int64_t wait = s->o.head_timeout_ns < HANDSHAKE_NS ? s->o.head_timeout_ns : HANDSHAKE_NS;
+        loop_timer_start(&home->handshake, &c->read_timer, loop_now_ns(home->loop) + wait);
         if (!c->tls) {
             conn_close(c);
             return;
@@ -501,6 +502,9 @@ static void set_read_clock(struct conn *c)
             loop_timer_start(&home->head, &c->read_timer, now + o->head_timeout_ns);
     } else if (c->exchanges) {
         loop_timer_stop(&c->read_timer);
+    } else if (c->is_draining) { /* HTTP/2 waits for the client to have heard: not for ever */
+        if (c->read_timer.list != &home->linger)
+            loop_timer_start(&home->linger, &c->read_timer, now + LINGER_NS);
     } else if (c->read_timer.list != &home->idle || c->had_request) {
         loop_timer_start(&home->idle, &c->read_timer, now + o->idle_timeout_ns);
         c->had_request = false;
@@ -562,6 +566,7 @@ void conn_drain(struct conn *c)
         conn_close(c);
         return;
     }
+    c->is_draining = true;
     c->session->ops->drain(c->session);
     conn_kick(c);
 }
@@ -573,13 +578,17 @@ static struct conn *of_read_timer(struct loop_timer *timer)
     return OWNER_OF(timer, struct conn, read_timer);
 }
 
-static void read_time_is_over(struct loop_timer *timer)
+static void handshake_is_slow(struct loop_timer *timer)
 {
     struct conn *c = of_read_timer(timer);
 
-    if (!c->is_lingering)
-        count_up(&c->home->server->timeouts, 1);
+    count_up(&c->home->server->timeouts, 1);
     conn_close(c);
+}
+
+static void has_lingered(struct loop_timer *timer)
+{
+    conn_close(of_read_timer(timer));
 }
 
 static void head_is_slow(struct loop_timer *timer)
@@ -613,7 +622,8 @@ static void write_stalls(struct loop_timer *timer)
 
 void conn_timers_init(struct home *home)
 {
-    home->handshake.expired = home->linger.expired = read_time_is_over;
+    home->handshake.expired = handshake_is_slow;
+    home->linger.expired = has_lingered;
     home->head.expired = head_is_slow;
     home->idle.expired = is_idle;
     home->write.expired = write_stalls;

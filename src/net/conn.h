@@ -24,7 +24,7 @@ struct conn {
     uint8_t n_first;
     bool is_tls, is_http2;
     bool can_read, can_write; /* until the socket says otherwise */
-    bool is_handshaking, is_eof, has_hung_up, is_closing, is_lingering;
+    bool is_handshaking, is_eof, has_hung_up, is_draining, is_closing, is_lingering;
     bool is_working;         /* work() is running */
     bool is_queued, is_dead; /* `task` is in the loop's hands: it frees what is dead */
     bool is_busy;            /* counted in n_busy */

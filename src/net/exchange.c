@@ -27,7 +27,8 @@ struct exchange {
     struct exchange *prev, *next;
     struct loop_timer timer; /* silence while the body comes; nothing taken while a reply goes */
     struct loop_timer deadline;
-    uint64_t received, announced, charged;
+    uint64_t received, announced;
+    uint64_t charged, head_charged; /* to the memory of all bodies */
     int64_t body_start_ns;
     struct buf body;
     bool has_length;
@@ -148,6 +149,7 @@ static void exchange_free(struct exchange *x)
     struct http_server *s = x->server;
 
     release_body(x);
+    http_server_discharge(s, x->head_charged);
     http_reply_done(&x->reply);
     buf_done(&x->part);
     buf_done(&x->trailers);
@@ -204,6 +206,20 @@ static void read_announced(struct exchange *x)
     x->has_length = length.len > 0 && bytes_to_u64(length, &x->announced);
 }
 
+/* Heads count as well, twice, as the session has its own: in HTTP/2 a few bytes can stand for a
+ * long one, and there may be many. */
+static bool charge_head(struct exchange *x)
+{
+    uint64_t n = 2 * (x->public.request.n_headers * sizeof(struct http_header) +
+                      head_bytes(&x->public.request)) +
+                 sizeof(*x);
+
+    if (!http_server_charge(x->server, n))
+        return false;
+    x->head_charged = n;
+    return true;
+}
+
 static void start_body_clock(struct exchange *x)
 {
     loop_timer_start(&x->home->body, &x->timer,
@@ -226,8 +242,9 @@ static bool on_head(void *ctx, struct http_stream *stream)
     }
     http_reply_done(&refusal);
     read_announced(x);
-    if (x->has_length && x->announced > x->public.body_limit) {
-        refuse(x, 413);
+    bool is_too_long = x->has_length && x->announced > x->public.body_limit;
+    if (is_too_long || !charge_head(x)) {
+        refuse(x, is_too_long ? 413 : 429);
         return false;
     }
     if (x->public.deadline_ns > 0)

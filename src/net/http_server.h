@@ -38,7 +38,8 @@ struct http_service {
     /* The body was larger than the limit, or there is no memory for it, or it came too slowly:
      * fills in the refusal. status is 413, 429 or 408. */
     void (*refuse)(void *ctx, struct http_exchange *x, int status, struct http_reply *refusal);
-    /* The exchange is over, however it ended; the last call for it. `status` is what was sent. */
+    /* The exchange is over, however it ended; the last call for it. `status` is what was sent, 0
+     * when the client had left before. */
     void (*done)(void *ctx, struct http_exchange *x, int status, uint64_t bytes_sent);
     void *ctx;
 };
@@ -74,7 +75,7 @@ struct http_server_options {
     /* 0: the defaults in the comments. */
     uint32_t connections_max; /* 10,000 */
     uint32_t streams_max;     /* 128 for each HTTP/2 connection */
-    uint64_t body_memory_max; /* of all bodies being received; 128 MiB */
+    uint64_t body_memory_max; /* of all requests in flight, heads too; 128 MiB */
     uint64_t body_limit;      /* 64 MiB, unless `head` says otherwise */
     int64_t head_timeout_ns;  /* first byte to complete head: 10 s */
     int64_t body_timeout_ns;  /* longest silence within a body: 20 s; and 16 KiB/s at least
@@ -108,5 +109,10 @@ struct http_server_stat {
 };
 void http_server_stat(const struct http_server *s, struct http_server_stat *ret);
 
-void http_server_free(struct http_server *s); /* drains with no grace; NULL is fine */
+/*
+ * Drains with no grace. Exchanges that the service still holds are cancelled and waited for, some
+ * seconds at most; one that is answered later yet goes nowhere, and its `done` is not called. NULL
+ * is fine.
+ */
+void http_server_free(struct http_server *s);
 DEFINE_CLEANUP(struct http_server *, http_server_free)

@@ -17,6 +17,11 @@
 #include "lib/test.h"
 #include "net/http_server.h"
 
+#define HOST      "host: a\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
+
+#define SECOND_NS 1000000000LL
+
 /*
  * A server for tests, and clients that send exactly the bytes they are told to.
  *
@@ -204,6 +209,17 @@ static inline int serving_start(struct serving *s, struct error *err)
     return 0;
 }
 
+static inline bool start(struct test *t, struct serving *s)
+{
+    struct error err = {0};
+
+    int r = serving_start(s, &err);
+    CHECK_INT(t, r, 0);
+    if (r < 0)
+        printf("# %s\n", err.text);
+    return r == 0;
+}
+
 /* Waits for the n-th request to be held, then hands it out. */
 static inline struct http_exchange *serving_held(struct serving *s, int n)
 {
@@ -221,6 +237,19 @@ static inline void serving_release(struct http_exchange *x)
 
     buf_add_str(&reply.body, "released\n");
     http_reply_send(x, &reply);
+}
+
+/* A thread that does so in a while. */
+static inline void *release_soon(void *arg)
+{
+    sleep_ms(100);
+    serving_release(arg);
+    return NULL;
+}
+
+static inline bool holds(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
 }
 
 /* Whether the number gets there within ten seconds. */

@@ -5,27 +5,6 @@
 
 #include "net/serving.h"
 
-#define HOST      "host: a\r\n"
-#define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
-
-#define SECOND_NS 1000000000LL
-
-static bool start(struct test *t, struct serving *s)
-{
-    struct error err = {0};
-
-    int r = serving_start(s, &err);
-    CHECK_INT(t, r, 0);
-    if (r < 0)
-        printf("# %s\n", err.text);
-    return r == 0;
-}
-
-static bool holds(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
-
 /* How often `part` stands in it. */
 static int count(const char *text, const char *part)
 {
@@ -516,13 +495,6 @@ static void drains(struct test *t)
     http_server_free(s.server);
 }
 
-static void *release_soon(void *arg)
-{
-    sleep_ms(100);
-    serving_release(arg);
-    return NULL;
-}
-
 static void draining_finishes_what_was_begun(struct test *t)
 {
     struct serving s = {0};
@@ -707,133 +679,6 @@ static void idle_connections_cost_little(struct test *t)
     http_server_free(s.server);
 }
 
-/* ---- TLS ---- */
-
-static char tls_dir[64];
-
-/* A certificate of its own authority for localhost, and one for a client. */
-static bool make_certificates(void)
-{
-    char command[2048];
-
-    snprintf(tls_dir, sizeof(tls_dir), "/tmp/vesta-tls-%d", (int)getpid());
-    snprintf(command, sizeof(command),
-             "set -e; mkdir -p %s; cd %s; exec 2>/dev/null;"
-             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
-             "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 -keyout key -out cert;"
-             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
-             "-subj /O=Tests/CN=someone -keyout client.key -out client;"
-             "curl --version >/dev/null",
-             tls_dir, tls_dir);
-    return system(command) == 0;
-}
-
-static void remove_certificates(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r %s", tls_dir);
-    CHECK(&(struct test){0}, system(command) == 0);
-}
-
-/* What curl has to say. */
-static const char *curl(const struct serving *s, const char *options, struct buf *to)
-{
-    char command[512], text[4096];
-
-    snprintf(command, sizeof(command),
-             "cd %s && curl -s -m 5 -w ' %%{http_version}' %s https://127.0.0.1:%u/ 2>&1", tls_dir,
-             options, s->port);
-    buf_clear(to);
-    FILE *f = popen(command, "r");
-    for (size_t n; f && (n = fread(text, 1, sizeof(text), f)) > 0;)
-        buf_add(to, text, n);
-    if (f)
-        pclose(f);
-    return buf_cstr(to);
-}
-
-static void speaks_tls_and_reloads_certificates(struct test *t)
-{
-    char cert[80], key[80], command[256];
-    struct serving s = {.listen.is_tls = true, .o.cert_file = cert, .o.key_file = key};
-    struct buf got = {0};
-    struct error err = {0};
-
-    if (!make_certificates())
-        TEST_SKIP(t, "openssl or curl is not installed");
-    snprintf(cert, sizeof(cert), "%s/cert", tls_dir);
-    snprintf(key, sizeof(key), "%s/key", tls_dir);
-    if (!start(t, &s))
-        return;
-    CHECK_STR(t, curl(&s, "--cacert cert --http1.1", &got), "hello\n 1.1");
-    CHECK(t, s.was_tls && !s.was_http2);
-    CHECK_STR(t, curl(&s, "--cacert cert --http2", &got), "hello\n 2");
-    CHECK(t, s.was_tls && s.was_http2);
-    CHECK_STR(t, curl(&s, "--cacert cert --tls-max 1.2 --http1.1", &got), "hello\n 1.1");
-    CHECK_STR(t, curl(&s, "--cacert cert --tls-max 1.1 --ciphers DEFAULT@SECLEVEL=0", &got), " 0");
-    /* Not TLS at all, and a handshake that is broken off. */
-    int fd = client_open(&s);
-    client_send(fd, GET("/"));
-    CHECK(t, !holds(client_read(fd, &got, "(end)", 2000), "200 OK"));
-    close(fd);
-    close(client_open(&s));
-    /* A broken file changes nothing; a new certificate is used at once. */
-    snprintf(command, sizeof(command), "cd %s && mv cert old && echo x > cert", tls_dir);
-    CHECK_INT(t, system(command), 0);
-    CHECK_INT(t, http_server_reload(s.server, &err), -EINVAL);
-    CHECK(t, holds(err.text, "could not use the certificate \"") && holds(err.text, cert));
-    CHECK_STR(t, curl(&s, "--cacert old", &got), "hello\n 2");
-    CHECK(t, make_certificates());
-    CHECK_INT(t, http_server_reload(s.server, &err), 0);
-    CHECK_STR(t, curl(&s, "--cacert cert", &got), "hello\n 2");
-    CHECK_STR(t, curl(&s, "--cacert old", &got), " 0");
-    buf_done(&got);
-    http_server_free(s.server);
-    remove_certificates();
-}
-
-static void asks_clients_for_certificates(struct test *t)
-{
-    char cert[80], key[80], ca[80];
-    struct serving s = {
-        .listen.is_tls = true, .o.cert_file = cert, .o.key_file = key, .o.client_ca_file = ca};
-    struct buf got = {0};
-
-    if (!make_certificates())
-        TEST_SKIP(t, "openssl or curl is not installed");
-    snprintf(cert, sizeof(cert), "%s/cert", tls_dir);
-    snprintf(key, sizeof(key), "%s/key", tls_dir);
-    snprintf(ca, sizeof(ca), "%s/client", tls_dir);
-    if (!start(t, &s))
-        return;
-    CHECK_STR(t, curl(&s, "--cacert cert --cert client --key client.key", &got), "hello\n 2");
-    pthread_mutex_lock(&s.lock);
-    CHECK_STR(t, s.subject, "CN=someone,O=Tests");
-    pthread_mutex_unlock(&s.lock);
-    CHECK_STR(t, curl(&s, "--cacert cert", &got), " 0");
-    CHECK_STR(t, curl(&s, "--cacert cert --cert cert --key key", &got), " 0");
-    CHECK_INT(t, atomic_load(&s.n_request), 1);
-    buf_done(&got);
-    http_server_free(s.server);
-    remove_certificates();
-}
-
-static void refuses_certificates_that_cannot_be_read(struct test *t)
-{
-    struct serving none = {.listen.is_tls = true};
-    struct serving missing = {
-        .listen.is_tls = true, .o.cert_file = "/no/such/file", .o.key_file = "/no/such/file"};
-    struct error err = {0};
-
-    CHECK_INT(t, serving_start(&none, &err), -EINVAL);
-    CHECK_STR(t, err.text, "TLS needs a certificate file and a key file");
-    CHECK_INT(t, serving_start(&missing, &err), -EINVAL);
-    CHECK(t, holds(err.text, "could not use the certificate \"/no/such/file\": "));
-}
-
-/* ---- everything at once ---- */
-
 /* Clients that leave at every moment, while threads answer. */
 struct storm {
     struct serving *s;
@@ -922,9 +767,6 @@ static const struct test_case cases[] = {
     TEST(names_who_holds_a_port),
     TEST(refuses_bad_addresses),
     TEST(listens_on_ipv6_and_unix_sockets),
-    TEST(speaks_tls_and_reloads_certificates),
-    TEST(asks_clients_for_certificates),
-    TEST(refuses_certificates_that_cannot_be_read),
     TEST(clients_may_leave_at_any_moment),
 };
 TEST_MAIN(cases)
