@@ -58,9 +58,8 @@ static bool needs_samples(const struct query *q)
     return q->has_id || q->with_labels;
 }
 
-/* Adds the selection to an answer: its profile, or NULL when nothing was found. */
-static int ask(const struct query *q, struct store_answer *answer, struct profile **ret,
-               struct error *err)
+static int ask_store(const struct query *q, struct store_answer *answer, struct profile **ret,
+                     struct error *err)
 {
     if (needs_samples(q))
         return merge_samples(q, answer->set, ret, err);
@@ -73,6 +72,14 @@ static int ask(const struct query *q, struct store_answer *answer, struct profil
         *q->trouble = answer->trouble;
     *ret = answer->cells.len > before ? answer->cells.data[before].profile : NULL;
     return 0;
+}
+
+/* Adds the selection to an answer: its profile, or NULL when nothing was found. */
+static int ask(const struct query *q, struct store_answer *answer, struct profile **ret,
+               struct error *err)
+{
+    int r = ask_store(q, answer, ret, err);
+    return r == 0 && *ret && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
 }
 
 int query_nothing(const struct query *q, struct error *err)

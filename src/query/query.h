@@ -28,6 +28,10 @@ struct query {
     bool
         with_labels; /* of merges: samples keep their labels, which takes reading single profiles */
 
+    /* Gives names to what has none in a merged answer, before filters look at it; may be NULL. */
+    int (*resolve)(void *ctx, struct profile_set *set, struct error *err);
+    void *resolve_ctx;
+
     unsigned threads;       /* 0: as many as there are cores */
     size_t memory_limit;    /* 0: QUERY_MEMORY */
     atomic_bool *cancelled; /* may be NULL */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "query/time_range.h"
 #include "server/columnar.h"
+#include "server/names.h"
 #include "server/server_internal.h"
 #include "wire/json.h"
 
@@ -468,6 +469,7 @@ int api_query_read(struct call *c, struct api_query *ret, struct error *err)
     q->memory_limit = (size_t)config->query_memory_limit;
     q->cancelled = c->cancelled;
     q->trouble = &ret->trouble;
+    names_for_query(c, q);
     int r = read_params(ret, err);
     if (r == 0)
         r = check_names(ret, err);

@@ -25,6 +25,7 @@ static const struct route *const tables[] = {
     pyroscope_ingest_routes,
     push_routes,
     upload_routes,
+    names_routes,
 };
 /* clang-format on */
 

@@ -16,6 +16,7 @@ int route_find(struct bytes method, struct bytes path, const struct route **ret,
 extern const struct route pyroscope_query_routes[];
 extern const struct route status_routes[];  /* health.c */
 extern const struct route control_routes[]; /* control.c */
+extern const struct route names_routes[];   /* names.c */
 extern const struct route otlp_routes[];    /* ingest_otlp.c */
 extern const struct route traces_routes[];  /* ingest_traces.c */
 extern const struct route deployments_routes[];

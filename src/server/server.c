@@ -18,6 +18,7 @@
 #include "server/dispatch.h"
 #include "server/jobs.h"
 #include "server/mask.h"
+#include "server/names.h"
 #include "server/self_profile.h"
 #include "server/server_internal.h"
 #include "server/tenant_limits.h"
@@ -129,7 +130,7 @@ static void open_catalog(struct server *s, const char *path)
 }
 
 /* What needs neither disk nor network. */
-static int open_parts(struct server *s, struct error *err)
+static int open_parts(struct server *s, const char *data_dir, struct error *err)
 {
     s->metrics = metrics_new();
     s->limits = tenant_limits_new(s->config, clock_real());
@@ -140,7 +141,7 @@ static int open_parts(struct server *s, struct error *err)
         r = auth_new(s->config, s->catalog, &s->auth, err);
     if (r == 0 && s->catalog)
         r = tenant_limits_reload(s->limits, s->config, s->catalog, err);
-    return r;
+    return r == 0 ? names_open(s, data_dir, &s->names, err) : r;
 }
 
 static struct server *server_new(const struct server_config *config)
@@ -159,7 +160,7 @@ int server_open(const struct server_config *config, struct fs *fs, struct server
     open_catalog(s, ":memory:");
     int r = open_store(s, fs, false, err);
     if (r == 0)
-        r = open_parts(s, err);
+        r = open_parts(s, NULL, err);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(s);
@@ -255,7 +256,7 @@ int server_start(const struct server_config *config, struct server **ret, struct
         return error_prefix(err, r, "%s", config->data_dir);
     buf_addf(&path, "%s/catalog.db", config->data_dir);
     open_catalog(s, buf_cstr(&path));
-    r = open_parts(s, err);
+    r = open_parts(s, config->data_dir, err);
     if (r == 0)
         r = jobs_start(s, &s->jobs, err);
     if (r == 0)
@@ -319,6 +320,7 @@ void server_stop(struct server *s)
     self_profiler_stop(s->self);
     jobs_stop(s->jobs);
     http_server_free(s->http);
+    names_close(s->names);
     control_free(s->control);
     auth_free(s->auth);
     tenant_limits_free(s->limits);
