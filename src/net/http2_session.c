@@ -27,6 +27,16 @@
 /* A head past its limit is answered; one past this many times the limit ends the connection. */
 #define EXCESS_FACTOR 4
 
+/* Clients that are still sending when their reply is complete read it more surely when the stream
+ * is not reset at once: so many streams are waited for, each for so many bytes. */
+#define LINGERING_MAX       8
+#define LINGERING_BYTES_MAX ((size_t)4 << 20)
+
+struct lingering {
+    int32_t id;
+    size_t dropped;
+};
+
 /* A part of a stream's text. */
 struct span {
     uint32_t at, len;
@@ -78,6 +88,8 @@ struct h2_session {
     const char *complaint;      /* the library's, of the last bad frame */
     struct h2_stream *upgraded; /* stream 1, not told of yet */
     bool is_draining, is_goaway_sent;
+    struct lingering lingering[LINGERING_MAX]; /* replied to, and told to be over; oldest first */
+    size_t n_lingering;
 };
 
 static struct h2_session *session_of(struct http_session *s)
@@ -132,6 +144,48 @@ static void stream_end(struct h2_session *h, struct h2_stream *st)
     free(st->fields);
     free(st->headers);
     free(st);
+}
+
+/* ---- streams that are over, but for the client's body ---- */
+
+static void stop_lingering(struct h2_session *h, int32_t id)
+{
+    for (size_t i = 0; i < h->n_lingering; i++) {
+        if (h->lingering[i].id == id) {
+            h->n_lingering--;
+            memmove(h->lingering + i, h->lingering + i + 1,
+                    (h->n_lingering - i) * sizeof(h->lingering[0]));
+            return;
+        }
+    }
+}
+
+static void reset_lingering(struct h2_session *h, int32_t id)
+{
+    nghttp2_submit_rst_stream(h->nghttp2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+    stop_lingering(h, id);
+}
+
+/* The reply is written and the request is not complete: only its number stays. */
+static void linger(struct h2_session *h, struct h2_stream *st)
+{
+    if (h->n_lingering == LINGERING_MAX)
+        reset_lingering(h, h->lingering[0].id);
+    h->lingering[h->n_lingering++] = (struct lingering){st->id, 0};
+    nghttp2_session_consume(h->nghttp2, st->id, st->unconsumed);
+    nghttp2_session_set_stream_user_data(h->nghttp2, st->id, NULL);
+    stream_end(h, st);
+}
+
+static void drop_lingering(struct h2_session *h, int32_t id, size_t len)
+{
+    for (size_t i = 0; i < h->n_lingering; i++) {
+        struct lingering *l = &h->lingering[i];
+        if (l->id == id && (l->dropped += len) > LINGERING_BYTES_MAX) {
+            reset_lingering(h, id);
+            return;
+        }
+    }
 }
 
 /* ---- the end of the connection ---- */
@@ -443,8 +497,10 @@ static int on_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8
     struct bytes key = {name, name_len}, text = {value, value_len};
 
     (void)flags;
-    if (!st)
-        return 0;
+    if (!st) { /* trailers of a stream that lingers */
+        reset_lingering(h, frame->hd.stream_id);
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
     bool fits = count_field(h, st, key, text);
     if (h->excess)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -612,6 +668,8 @@ static int on_data(nghttp2_session *n, uint8_t flags, int32_t id, const uint8_t 
     (void)flags;
     if (!st || !st->is_told || st->is_dropped || st->is_reset) {
         nghttp2_session_consume(n, id, len);
+        if (!st)
+            drop_lingering(h, id, len);
         return 0;
     }
     st->unconsumed += len;
@@ -625,8 +683,10 @@ static int on_stream_close(nghttp2_session *n, int32_t id, uint32_t code, void *
     struct h2_stream *st = stream_by_id(n, id);
 
     (void)code;
-    if (!st)
+    if (!st) {
+        stop_lingering(h, id);
         return 0;
+    }
     /* The stream's window goes with it; the connection's must not. */
     if (st->unconsumed > 0)
         nghttp2_session_consume_connection(n, st->unconsumed);
@@ -666,7 +726,7 @@ static int on_frame_send(nghttp2_session *n, const nghttp2_frame *frame, void *a
         st->is_replied = true;
         http2_guard_replied(&h->guard);
         if (!st->is_complete)
-            nghttp2_submit_rst_stream(n, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+            linger(h, st);
         break;
     default:
         break;

@@ -103,7 +103,7 @@ static void returns_the_connections_window_of_streams_that_end_early(struct test
     world_done(&w);
 }
 
-static void drops_a_body_that_is_not_wanted_and_resets_without_error(struct test *t)
+static void drops_a_body_that_is_not_wanted(struct test *t)
 {
     struct world w;
     CLEANUP(buf_done) struct buf data = {0};
@@ -126,6 +126,74 @@ static void drops_a_body_that_is_not_wanted_and_resets_without_error(struct test
         CHECK_INT(t, s->ends, 1);
         CHECK_INT(t, s->done, 1);
     }
+    world_done(&w);
+}
+
+static void resets_a_stream_whose_unwanted_body_does_not_end(struct test *t)
+{
+    struct world w;
+    CLEANUP(buf_done) struct buf data = {0};
+    struct bytes all = many_bytes(&data, 12 * MIB), rest = all;
+
+    world_open(&w, NULL);
+    w.refuses_bodies = true;
+    world_pump(&w);
+    int32_t id = world_request(&w, "POST", "/in", NULL, &rest);
+    CHECK(t, world_pump(&w));
+    struct seen *s = world_seen(&w, (uint64_t)id);
+    CHECK_INT(t, s->status, 200);
+    CHECK(t, s->is_closed);
+    CHECK_INT(t, s->close_code, NGHTTP2_NO_ERROR);
+    CHECK(t, rest.len > 5 * MIB);
+    CHECK_INT(t, s->done, 1);
+    /* The connection's window is as it was. */
+    rest = all;
+    w.refuses_bodies = false;
+    id = world_request(&w, "POST", "/in", NULL, &rest);
+    CHECK(t, world_pump(&w));
+    CHECK_INT(t, world_seen(&w, (uint64_t)id)->body.len, 12 * MIB);
+    world_done(&w);
+}
+
+static ssize_t read_never(nghttp2_session *n, int32_t id, uint8_t *to, size_t max, uint32_t *flags,
+                          nghttp2_data_source *source, void *arg)
+{
+    (void)n;
+    (void)id;
+    (void)to;
+    (void)max;
+    (void)flags;
+    (void)source;
+    (void)arg;
+    return NGHTTP2_ERR_DEFERRED;
+}
+
+static void waits_for_few_streams_whose_bodies_are_not_wanted(struct test *t)
+{
+    struct world w;
+    nghttp2_data_provider never = {.read_callback = read_never};
+    nghttp2_nv head[] = {world_nv(":method", "POST"), world_nv(":scheme", "http"),
+                         world_nv(":authority", "a"), world_nv(":path", "/")};
+    int closed = 0;
+
+    world_open(&w, NULL);
+    w.refuses_bodies = true;
+    for (int i = 0; i < 20; i++)
+        nghttp2_submit_request(w.client, NULL, head, ARRAY_SIZE(head), &never, NULL);
+    CHECK(t, world_pump(&w));
+    for (uint64_t id = 1; id < 40; id += 2) {
+        CHECK_INT(t, world_seen(&w, id)->status, 200);
+        CHECK_INT(t, world_seen(&w, id)->done, 1);
+        closed += world_seen(&w, id)->is_closed;
+    }
+    CHECK_INT(t, closed, 12);
+    CHECK_INT(t, w.server->n_streams, 0);
+    /* Trailers end one of those that are left. */
+    nghttp2_nv trailer = world_nv("x", "y");
+    nghttp2_submit_trailer(w.client, 39, &trailer, 1);
+    CHECK(t, world_pump(&w));
+    CHECK(t, world_seen(&w, 39)->is_closed);
+    CHECK_INT(t, world_seen(&w, 39)->close_code, NGHTTP2_NO_ERROR);
     world_done(&w);
 }
 
@@ -604,7 +672,9 @@ static const struct test_case cases[] = {
     TEST(hands_a_body_over_and_opens_the_windows_again),
     TEST(keeps_a_window_shut_until_the_body_was_dealt_with),
     TEST(returns_the_connections_window_of_streams_that_end_early),
-    TEST(drops_a_body_that_is_not_wanted_and_resets_without_error),
+    TEST(drops_a_body_that_is_not_wanted),
+    TEST(resets_a_stream_whose_unwanted_body_does_not_end),
+    TEST(waits_for_few_streams_whose_bodies_are_not_wanted),
     TEST(writes_trailers_behind_the_body),
     TEST(writes_a_reply_that_is_only_a_head),
     TEST(writes_no_body_where_there_must_be_none),
