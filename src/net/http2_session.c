@@ -139,6 +139,7 @@ static void stream_end(struct h2_session *h, struct h2_stream *st)
     if (st->next)
         st->next->prev = st->prev;
     h->base.n_streams--;
+    h->base.held -= st->text.len;
     http_reply_done(&st->reply);
     buf_done(&st->text);
     free(st->fields);
@@ -445,6 +446,7 @@ static struct span add_text(struct h2_stream *st, struct bytes text)
     struct span s = {(uint32_t)st->text.len, (uint32_t)text.len};
 
     buf_add_bytes(&st->text, text);
+    st->base.session->held += text.len;
     return s;
 }
 

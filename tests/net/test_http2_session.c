@@ -33,6 +33,7 @@ static void tells_of_a_request_and_answers_it(struct test *t)
     CHECK(t, s->is_closed);
     CHECK_INT(t, s->close_code, NGHTTP2_NO_ERROR);
     CHECK_INT(t, w.server->n_streams, 0);
+    CHECK_INT(t, w.server->held, 0);
     CHECK(t, !w.server->is_closing);
     CHECK(t, !w.server->is_reading_head);
     world_done(&w);
@@ -406,6 +407,10 @@ static void tells_of_the_end_of_open_streams_when_freed(struct test *t)
         world_request(&w, "GET", "/", NULL, NULL);
     CHECK(t, world_pump(&w));
     CHECK_INT(t, w.server->n_streams, 3);
+    CHECK_INT(t, w.server->held,
+              3 * strlen("GET"
+                         "/"
+                         "host.example:4040"));
     w.server->ops->free(w.server);
     w.server = NULL;
     for (uint64_t id = 1; id <= 5; id += 2) {
