@@ -254,12 +254,12 @@ def rapid_reset():
 
 
 def made_reset():
-    """The server is made to reset: windows that overflow."""
+    """The server is made to reset: names of headers in upper case."""
     stream = 1
     while True:
         yield b"".join(
-            frame(HEADERS, END_HEADERS | END_STREAM, s, GET_HEALTH) +
-            frame(WINDOW_UPDATE, 0, s, b"\x7f\xff\xff\xff") for s in range(stream, stream + 20, 2))
+            frame(HEADERS, END_HEADERS | END_STREAM, s, GET_HEALTH + b"\0\x01X\x01y")
+            for s in range(stream, stream + 20, 2))
         stream += 20
 
 
