@@ -175,7 +175,7 @@ static int64_t times(int64_t n, int64_t unit)
 bool grpc_timeout(struct bytes value, int64_t *ret_ns)
 {
     static const struct {
-        char letter;
+        uint8_t letter;
         int64_t ns;
     } units[] = {
         {'H', INT64_C(3600000000000)},

@@ -20,7 +20,7 @@ enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8 };
 
 #define PREFACE_LEN 24
 #define HEAD_LEN    9
-#define UNIT        1000 /* the buckets count thousandths */
+#define UNIT        INT64_C(1000) /* the buckets count thousandths */
 
 void http2_guard_init(struct http2_guard *g, size_t header_bytes_max)
 {
