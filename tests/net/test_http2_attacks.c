@@ -370,6 +370,21 @@ static void ends_a_connection_that_misuses_stream_ids(struct test *t)
     check_protocol_error(t, &r, NGHTTP2_PROTOCOL_ERROR);
 }
 
+static void ends_a_connection_with_priorities_that_make_no_sense(struct test *t)
+{
+    struct raw r;
+
+    raw_open(&r, NULL);
+    frame(&r, NGHTTP2_SETTINGS, 0, 0, BYTES(""));
+    frame(&r, NGHTTP2_PRIORITY, 0, 0, BYTES("\0\0\0\x01\x10"));
+    check_protocol_error(t, &r, NGHTTP2_PROTOCOL_ERROR);
+
+    raw_open(&r, NULL); /* a stream that depends on itself */
+    frame(&r, NGHTTP2_SETTINGS, 0, 0, BYTES(""));
+    frame(&r, NGHTTP2_PRIORITY, 0, 3, BYTES("\0\0\0\x03\x10"));
+    check_protocol_error(t, &r, NGHTTP2_PROTOCOL_ERROR);
+}
+
 static void ends_a_connection_whose_windows_overflow(struct test *t)
 {
     struct raw r;
@@ -513,6 +528,29 @@ static void forgives_with_time(struct test *t)
     CHECK_STR(t, http2_guard_feed(&g, reset, now), "a flood of stream resets");
 }
 
+/* Streams that were begun and not ended are known up to a number; older ones are passed over. */
+static void forgets_the_oldest_of_many_open_streams(struct test *t)
+{
+    struct http2_guard g;
+    uint8_t head[] = {0, 0, 0, 1, 4, 0, 0, 0, 0}, data[] = {0, 0, 0, 0, 1, 0, 0, 0, 0};
+
+    http2_guard_init(&g, 65536);
+    CHECK(t, !http2_guard_feed(&g, BYTES("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 1));
+    for (int id = 1; id <= 2 * HTTP2_GUARD_OPEN_MAX + 1; id += 2) {
+        head[8] = (uint8_t)id;
+        CHECK(t, !http2_guard_feed(&g, (struct bytes){head, sizeof(head)}, 1));
+    }
+    CHECK_INT(t, g.forgotten, 1);
+    for (int round = 0; round < 2; round++) { /* the second time it has ended */
+        data[8] = 1;
+        CHECK(t, !http2_guard_feed(&g, (struct bytes){data, sizeof(data)}, 1));
+        data[8] = 3;
+        const char *failure = http2_guard_feed(&g, (struct bytes){data, sizeof(data)}, 1);
+        CHECK_INT(t, failure != NULL, round);
+    }
+    CHECK_INT(t, g.code, NGHTTP2_STREAM_CLOSED);
+}
+
 /* Bytes one by one, a clock that stands still or goes back, and a very long time. */
 static void counts_frames_that_come_in_pieces(struct test *t)
 {
@@ -545,6 +583,7 @@ static const struct test_case cases[] = {
     TEST(does_not_queue_answers_without_bound),
     TEST(refuses_streams_while_much_is_unread),
     TEST(ends_a_connection_that_misuses_stream_ids),
+    TEST(ends_a_connection_with_priorities_that_make_no_sense),
     TEST(ends_a_connection_whose_windows_overflow),
     TEST(ends_a_connection_that_sends_past_the_window),
     TEST(ends_a_connection_with_a_bad_preface),
@@ -552,6 +591,7 @@ static const struct test_case cases[] = {
     TEST(serves_many_requests_on_one_connection),
     TEST(lets_a_reader_open_its_windows_as_it_reads),
     TEST(forgives_with_time),
+    TEST(forgets_the_oldest_of_many_open_streams),
     TEST(counts_frames_that_come_in_pieces),
 };
 TEST_MAIN(cases)

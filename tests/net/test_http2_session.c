@@ -340,6 +340,78 @@ static void streams_much_more_than_a_window(struct test *t)
     world_done(&w);
 }
 
+static void moves_what_is_left_of_a_streamed_reply(struct test *t)
+{
+    struct world w;
+    struct http_reply reply = {0};
+    CLEANUP(buf_done) struct buf want = {0};
+
+    /* A window that lets 65,535 bytes through: of 70,000 a few are left. */
+    world_open(&w, NULL);
+    w.answer = NULL;
+    int32_t id = world_request(&w, "GET", "/", NULL, NULL);
+    CHECK(t, world_pump(&w));
+    struct seen *s = world_seen(&w, (uint64_t)id);
+    many_bytes(&reply.body, 70000);
+    many_bytes(&want, 70000);
+    w.server->ops->reply(w.server, s->stream, &reply, false);
+    CLEANUP(buf_done) struct buf out = {0};
+    w.server->ops->take_output(w.server, &out, 1 << 20);
+    CHECK_INT(t, w.server->ops->unwritten(w.server, s->stream), 70000 - 65535);
+    add_part(&w, s->stream, "the end", true);
+    buf_add_str(&want, "the end");
+    CHECK_INT(t, w.server->ops->unwritten(w.server, s->stream), 70000 - 65535 + 7);
+    nghttp2_session_mem_recv(w.client, out.data, out.len);
+    CHECK(t, world_pump(&w));
+    CHECK(t, bytes_equal(buf_bytes(&s->reply_body), buf_bytes(&want)));
+    CHECK_INT(t, s->done, 1);
+    world_done(&w);
+}
+
+/* What an owner should not do, and might: nothing leaks, and the first reply stands. */
+static void takes_one_reply_for_each_stream(struct test *t)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    w.answer = NULL;
+    int32_t id = world_request(&w, "GET", "/", NULL, NULL);
+    CHECK(t, world_pump(&w));
+    struct seen *s = world_seen(&w, (uint64_t)id);
+    add_part(&w, s->stream, "before its head", false);
+    answer_hello(&w, s->stream);
+    answer_hello(&w, s->stream);
+    struct http_reply more = {0};
+    buf_add_str(&more.body, "more");
+    http_reply_trailer(&more, "x", BYTES("y"));
+    w.server->ops->reply_more(w.server, s->stream, &more.body, true, &more.trailers);
+    CHECK_INT(t, more.body.len + more.trailers.len, 0);
+    CHECK(t, world_pump(&w));
+    CHECK_STR(t, buf_cstr(&s->reply_body), "hello");
+    CHECK_INT(t, s->done, 1);
+    world_done(&w);
+}
+
+static void resets_a_stream_whose_reply_has_too_large_a_head(struct test *t)
+{
+    struct world w;
+    CLEANUP(buf_done) struct buf value = {0};
+
+    world_open(&w, NULL);
+    w.answer = answer_next;
+    while (value.len < 100000)
+        buf_add_byte(&value, 'v');
+    http_reply_header(&w.next_reply, "x", buf_bytes(&value));
+    int32_t id = world_request(&w, "GET", "/", NULL, NULL);
+    CHECK(t, world_pump(&w));
+    struct seen *s = world_seen(&w, (uint64_t)id);
+    CHECK_INT(t, s->status, 0);
+    CHECK_INT(t, s->close_code, NGHTTP2_INTERNAL_ERROR);
+    CHECK_INT(t, s->ends, 1);
+    CHECK_INT(t, s->done, 0);
+    world_done(&w);
+}
+
 static void gives_output_in_pieces_of_about_the_size_asked_for(struct test *t)
 {
     struct world w;
@@ -596,6 +668,42 @@ static void refuses_two_different_hosts(struct test *t)
     check_refused(t, "POST", "/", more, 400, "not the same");
 }
 
+static void refuses_connect_and_takes_host_for_authority(struct test *t)
+{
+    struct world w;
+    nghttp2_nv connect[] = {world_nv(":method", "CONNECT"), world_nv(":authority", "a:1")};
+    nghttp2_nv get[] = {world_nv(":method", "GET"), world_nv(":scheme", "http"),
+                        world_nv(":path", "/"), world_nv("host", "b:2")};
+
+    world_open(&w, NULL);
+    int32_t first = nghttp2_submit_request(w.client, NULL, connect, 2, NULL, NULL);
+    int32_t second = nghttp2_submit_request(w.client, NULL, get, 4, NULL, NULL);
+    CHECK(t, world_pump(&w));
+    CHECK_INT(t, world_seen(&w, (uint64_t)first)->status, 501);
+    CHECK_INT(t, world_seen(&w, (uint64_t)first)->heads, 0);
+    CHECK_STR(t, world_seen(&w, (uint64_t)second)->request, "GET / b:2");
+    world_done(&w);
+}
+
+static void drains_without_waiting_for_bodies_that_nobody_wants(struct test *t)
+{
+    struct world w;
+    nghttp2_data_provider never = {.read_callback = read_never};
+    nghttp2_nv head[] = {world_nv(":method", "POST"), world_nv(":scheme", "http"),
+                         world_nv(":authority", "a"), world_nv(":path", "/")};
+
+    world_open(&w, NULL);
+    w.refuses_bodies = true;
+    nghttp2_submit_request(w.client, NULL, head, ARRAY_SIZE(head), &never, NULL);
+    CHECK(t, world_pump(&w));
+    CHECK(t, !world_seen(&w, 1)->is_closed);
+    w.server->ops->drain(w.server);
+    CHECK(t, world_pump(&w));
+    CHECK(t, world_seen(&w, 1)->is_closed);
+    CHECK(t, w.server->is_closing);
+    world_done(&w);
+}
+
 /* Streams that break the rules: reset, and nobody is told that they are complete. */
 static void check_reset(struct test *t, const char *method, const char *path,
                         const char *const *more, struct bytes *body)
@@ -685,6 +793,9 @@ static const struct test_case cases[] = {
     TEST(writes_no_body_where_there_must_be_none),
     TEST(streams_a_reply_in_parts),
     TEST(streams_much_more_than_a_window),
+    TEST(moves_what_is_left_of_a_streamed_reply),
+    TEST(takes_one_reply_for_each_stream),
+    TEST(resets_a_stream_whose_reply_has_too_large_a_head),
     TEST(gives_output_in_pieces_of_about_the_size_asked_for),
     TEST(breaks_a_stream_off_when_its_owner_says_so),
     TEST(tells_of_the_end_of_open_streams_when_freed),
@@ -698,6 +809,8 @@ static const struct test_case cases[] = {
     TEST(refuses_a_head_that_is_too_large),
     TEST(refuses_a_target_that_is_too_long),
     TEST(refuses_two_different_hosts),
+    TEST(refuses_connect_and_takes_host_for_authority),
+    TEST(drains_without_waiting_for_bodies_that_nobody_wants),
     TEST(resets_streams_with_fields_that_are_not_sound),
     TEST(resets_streams_whose_length_is_not_what_was_said),
     TEST(refuses_more_streams_than_the_limit),
