@@ -177,8 +177,8 @@ static int check_nodes(const struct ingest *x, struct error *err)
     n -= w->n_nodes < n ? w->n_nodes : 0;
     if (limit > 0 && n > limit)
         return error_set(err, -E2BIG,
-                         "the request has %zu stack nodes that were not known: profile_nodes_max "
-                         "is %u",
+                         "the request has %zu stack nodes that were not known: "
+                         "limits.profile_nodes is %u",
                          n, limit);
     return 0;
 }

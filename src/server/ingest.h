@@ -49,7 +49,7 @@ struct ingest_result {
 
 /*
  * 0 also when every profile was rejected. -EAGAIN (over a rate, or the store is behind), -ENOSPC,
- * -EROFS, -ENOBUFS, -E2BIG (profile_nodes_max): then nothing was stored.
+ * -EROFS, -ENOBUFS, -E2BIG (limits.profile_nodes): then nothing was stored.
  *
  * Profiles of OTLP that count samples of a known CPU time also get the time they stand for, as
  * "cpu" in nanoseconds.

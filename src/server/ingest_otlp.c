@@ -80,7 +80,7 @@ static int export_nothing(struct call *c, struct error *err)
     if (!c->server->config->accept_logs_and_metrics)
         return error_set(err, -EOPNOTSUPP,
                          "%s are not kept here: send profiles and traces (with "
-                         "accept_logs_and_metrics they are taken and dropped)",
+                         "ingest.accept_logs_and_metrics they are taken and dropped)",
                          c->route->argument ? "metrics" : "logs");
     otlp_reply(c, "", 0, "");
     return 0;

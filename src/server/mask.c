@@ -168,7 +168,7 @@ static int rules_new(const struct server_config *config, struct rules **ret, str
 
 int mask_new(const struct server_config *config, struct mask **ret, struct error *err)
 {
-    struct rules *rules;
+    struct rules *rules = NULL;
     int r = rules_new(config, &rules, err);
     if (r < 0)
         return r;
@@ -193,7 +193,7 @@ void mask_free(struct mask *m)
 
 int mask_reload(struct mask *m, const struct server_config *config, struct error *err)
 {
-    struct rules *rules, *old;
+    struct rules *rules = NULL, *old;
     int r = rules_new(config, &rules, err);
     if (r < 0)
         return r;

@@ -84,7 +84,7 @@ static size_t row_of(struct bytes name)
     if (name.len == 0 || name.len > sizeof(dotted))
         return SIZE_MAX;
     for (size_t i = 0; i < name.len; i++)
-        dotted[i] = name.data[i] == '_' ? '.' : (char)name.data[i];
+        dotted[i] = (char)(name.data[i] == '_' ? '.' : name.data[i]);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         if (names[i].name[0] == dotted[0] && strncmp(names[i].name, dotted, name.len) == 0 &&
             names[i].name[name.len] == '\0')
@@ -232,13 +232,13 @@ static int check_limits(const struct collected *c, const struct server_config *c
                         struct error *err)
 {
     if (c->n > config->labels_max && config->labels_max > 0)
-        return error_set(err, -EINVAL, "%zu labels are more than labels_max allows, %u", c->n,
+        return error_set(err, -EINVAL, "%zu labels are more than the %u of limits.labels", c->n,
                          config->labels_max);
     for (size_t i = 0; i < c->n && config->label_value_max > 0; i++) {
         const struct label *l = &c->all[i];
         if (l->value.len > config->label_value_max)
             return error_set(err, -EINVAL,
-                             "the value of label \"%.*s\" has %zu bytes: label_value_max is %u",
+                             "the value of label \"%.*s\" has %zu bytes: limits.label_value is %u",
                              (int)(l->name.len > 64 ? 64 : l->name.len), (const char *)l->name.data,
                              l->value.len, config->label_value_max);
     }
@@ -260,7 +260,7 @@ int metadata_labels(const struct metadata *m, const struct profile *p, struct ar
         collect(&c, m->own[i]);
     map_names(&c, from);
     if (c.is_over)
-        return error_set(err, -EINVAL, "%zu labels are more than labels_max allows, %u",
+        return error_set(err, -EINVAL, "%zu labels are more than the %u of limits.labels",
                          from + m->n_given + m->n_own, m->config->labels_max);
     c.n = labels_normalize(c.all, c.n);
     if (label_value(c.all, c.n, BYTES(LABEL_SERVICE)).len == 0 && c.n < COLLECTED_MAX) {

@@ -372,7 +372,7 @@ static void limits_of_labels_and_stacks_are_named(struct test *t)
     calls_open(t, &c);
     struct http_reply r = send_shop(t, &c);
     check_reply(t, &r, 200,
-                "the value of label \"service.name\" has 4 bytes: label_value_max is 3");
+                "the value of label \"service.name\" has 4 bytes: limits.label_value is 3");
     CHECK_INT(t, counted(&c, METRIC_REJECTS, "labels"), 1);
     calls_end(&c);
 
@@ -381,7 +381,7 @@ static void limits_of_labels_and_stacks_are_named(struct test *t)
     calls_open(t, &c);
     r = send_shop(t, &c);
     check_reply(t, &r, 413,
-                "the request has 2 stack nodes that were not known: profile_nodes_max is 1");
+                "the request has 2 stack nodes that were not known: limits.profile_nodes is 1");
     check_totals(t, &c, 0, 0);
     calls_end(&c);
 }

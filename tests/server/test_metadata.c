@@ -173,13 +173,13 @@ static void limits_are_named(struct test *t)
         given[i] = pair(names[i], "v");
     }
     f.config.labels_max = 10;
-    CHECK_STR(t, labels_of(&f, given, 10), "11 labels are more than labels_max allows, 10");
-    CHECK_STR(t, labels_of(&f, given, 300), "300 labels are more than labels_max allows, 10");
+    CHECK_STR(t, labels_of(&f, given, 10), "11 labels are more than the 10 of limits.labels");
+    CHECK_STR(t, labels_of(&f, given, 300), "300 labels are more than the 10 of limits.labels");
     memset(big, 'x', sizeof(big));
     given[3].value = (struct bytes){(const uint8_t *)big, sizeof(big)};
     f.config.label_value_max = 39;
     CHECK_STR(t, labels_of(&f, given, 9),
-              "the value of label \"l003\" has 40 bytes: label_value_max is 39");
+              "the value of label \"l003\" has 40 bytes: limits.label_value is 39");
     f.config.label_value_max = 40;
     CHECK(t, strstr(labels_of(&f, given, 9), "l003=xxx") != NULL);
     fixture_done(t, &f);
