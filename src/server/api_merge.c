@@ -183,7 +183,7 @@ static int read_table(struct api_query *q, const struct api_merged *m, size_t li
     size_t order;
     uint64_t rows;
 
-    int r = api_choice(q, "order", orders, ARRAY_SIZE(orders), TABLE_BY_FLAT, &order, err);
+    int r = api_choice(q, "order", API_NAMES(orders), TABLE_BY_FLAT, &order, err);
     if (r == 0)
         r = api_number(q, "limit", ROWS_MAX, limit, &rows, err);
     if (r < 0)

@@ -11,7 +11,8 @@
 #include "server/server_internal.h"
 #include "wire/json.h"
 
-#define NAME_SHOWN 40
+#define NAME_SHOWN  40
+#define SECONDS_MAX ((uint64_t)366 * 86400)
 
 /* ---- What a route takes */
 
@@ -276,8 +277,8 @@ int api_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n,
     return 0;
 }
 
-int api_choice(const struct api_query *q, const char *name, const char *const *names, size_t n,
-               size_t fallback, size_t *ret, struct error *err)
+int api_choice(const struct api_query *q, const char *name, struct api_names names, size_t fallback,
+               size_t *ret, struct error *err)
 {
     const char *text = api_text(q, name);
     CLEANUP(buf_done) struct buf all = {0};
@@ -285,14 +286,14 @@ int api_choice(const struct api_query *q, const char *name, const char *const *n
     *ret = fallback;
     if (!text || *text == '\0')
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!names[i])
+    for (size_t i = 0; i < names.n; i++) {
+        if (!names.names[i])
             continue;
-        if (strcmp(names[i], text) == 0) {
+        if (strcmp(names.names[i], text) == 0) {
             *ret = i;
             return 0;
         }
-        buf_addf(&all, "%s%s", all.len > 0 ? ", " : "", names[i]);
+        buf_addf(&all, "%s%s", all.len > 0 ? ", " : "", names.names[i]);
     }
     return error_set(err, -EINVAL, "%s is one of %s, not \"%.60s\"", name, buf_cstr(&all), text);
 }
@@ -307,8 +308,7 @@ int api_frames(const struct api_query *q, struct frame_options *ret, struct erro
     size_t granularity;
 
     *ret = (struct frame_options){.name_unknown = true, .trim_path = api_text(q, "trim_path")};
-    int r = api_choice(q, "granularity", names, ARRAY_SIZE(names), GRANULARITY_DEFAULT,
-                       &granularity, err);
+    int r = api_choice(q, "granularity", API_NAMES(names), GRANULARITY_DEFAULT, &granularity, err);
     if (r == 0)
         r = api_flag(q, "noinlines", &ret->no_inlines, err);
     ret->granularity = (enum granularity)granularity;
@@ -381,7 +381,7 @@ static int read_range(const struct api_query *q, const char *from, const char *u
 {
     const int64_t hour = (int64_t)3600 * 1000000000;
     uint64_t seconds = 0;
-    int r = api_number(q, "seconds", 366 * 86400, 0, &seconds, err);
+    int r = api_number(q, "seconds", SECONDS_MAX, 0, &seconds, err);
     int64_t default_from = q->now_ns - (seconds > 0 ? (int64_t)seconds * 1000000000 : hour);
 
     if (r == 0)
@@ -435,8 +435,7 @@ static int read_filters(const struct api_query *q, struct query *ret, struct err
                                            [INSTANT_PEAK] = "peak",
                                            [INSTANT_SUM] = "sum"};
     size_t instant;
-    int r =
-        api_choice(q, "instant", instants, ARRAY_SIZE(instants), INSTANT_AVERAGE, &instant, err);
+    int r = api_choice(q, "instant", API_NAMES(instants), INSTANT_AVERAGE, &instant, err);
 
     ret->filters = (struct query_filters){
         .focus = api_text(q, "focus"),

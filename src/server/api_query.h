@@ -61,9 +61,15 @@ int api_time(const struct api_query *q, const char *name, int64_t fallback, int6
 int api_duration(const struct api_query *q, const char *name, int64_t *ret, struct error *err);
 int api_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n, bool *ret_has,
             struct error *err);
-/* The place of the value in names[0..n); `fallback` without one. */
-int api_choice(const struct api_query *q, const char *name, const char *const *names, size_t n,
-               size_t fallback, size_t *ret, struct error *err);
+/* What a value may be; NULLs are skipped. */
+struct api_names {
+    const char *const *names;
+    size_t n;
+};
+#define API_NAMES(array) ((struct api_names){array, ARRAY_SIZE(array)})
+/* The place of the value among the names; `fallback` without one. */
+int api_choice(const struct api_query *q, const char *name, struct api_names names, size_t fallback,
+               size_t *ret, struct error *err);
 /* Granularity, noinlines, trim_path. */
 int api_frames(const struct api_query *q, struct frame_options *ret, struct error *err);
 /* The labels of `by`, repeated or with commas between. */
