@@ -104,7 +104,8 @@ static void world_init(struct world *w)
     must(server_config_load(&(struct config_input){0}, &w->config, &err), &err);
     must(server_open(server_config_of(w->config), sim_fs_fs(w->sim), &w->server, &err), &err);
     must(store_source_new(w->server->store, 0, &w->source, &err), &err);
-    w->start = (clock_wall_ns(clock_real()) / (60 * S) - 60) * 60 * S;
+    /* At a whole ten minutes, the longest step that is asked for. */
+    w->start = (clock_wall_ns(clock_real()) / (600 * S) - 6) * 600 * S;
     for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
         append(w, &usual[i]);
 }
