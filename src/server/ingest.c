@@ -57,16 +57,30 @@ static bool is_text(const struct dict *d, uint32_t id, const char *text)
     return bytes_are(dict_text(d, id), text);
 }
 
+/* OTLP's units may be UCUM's: series have the names that everybody else uses. */
+static void plain_unit(struct dict *d, struct value_type *t)
+{
+    if (is_text(d, t->unit, "ns"))
+        t->unit = dict_cstring(d, "nanoseconds");
+    else if (is_text(d, t->unit, "By"))
+        t->unit = dict_cstring(d, "bytes");
+}
+
 /*
- * OTLP's profilers count samples and say how much CPU time one stands for. What people ask for is
- * the time: it becomes a second column, as in Go's CPU profiles. The count stays.
+ * OTLP's profilers count samples and say how much time one stands for. What people ask for is the
+ * time: it becomes a second column, as in Go's CPU profiles. The count stays.
  */
-static int add_cpu_time(struct profile *p, struct error *err)
+static int add_time(struct profile *p, struct error *err)
 {
     const struct dict *d = p->dict;
 
-    if (p->n_types != 1 || p->period <= 0 || !is_text(d, p->types[0].type, "samples") ||
-        !is_text(d, p->types[0].unit, "count") || !is_text(d, p->period_type.type, "cpu") ||
+    plain_unit(p->dict, &p->period_type);
+    if (p->n_types != 1)
+        return 0;
+    plain_unit(p->dict, &p->types[0]);
+    if (p->period <= 0 || !is_text(d, p->types[0].type, "samples") ||
+        !is_text(d, p->types[0].unit, "count") ||
+        !(is_text(d, p->period_type.type, "cpu") || is_text(d, p->period_type.type, "wall")) ||
         !is_text(d, p->period_type.unit, "nanoseconds"))
         return 0;
     (void)profile_add_type(p, p->period_type.type, p->period_type.unit);
@@ -150,7 +164,7 @@ static int add_profile(struct ingest *x, struct profile *p, const struct ingest_
         reject(x, "labels", &why);
         return 0;
     }
-    if (strncmp(x->o->format, "otlp", 4) == 0 && (r = add_cpu_time(p, &why)) < 0) {
+    if (strncmp(x->o->format, "otlp", 4) == 0 && (r = add_time(p, &why)) < 0) {
         if (r == -ENOBUFS)
             return error_set(err, r, "%s", why.text);
         reject(x, "values", &why);

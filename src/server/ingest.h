@@ -51,8 +51,8 @@ struct ingest_result {
  * 0 also when every profile was rejected. -EAGAIN (over a rate, or the store is behind), -ENOSPC,
  * -EROFS, -ENOBUFS, -E2BIG (limits.profile_nodes): then nothing was stored.
  *
- * Profiles of OTLP that count samples of a known CPU time also get the time they stand for, as
- * "cpu" in nanoseconds.
+ * Profiles of OTLP that count samples of a known time also get the time they stand for, as "cpu"
+ * (or "wall") in nanoseconds.
  */
 int ingest_set(struct call *c, const struct ingest_options *o, struct ingest_result *ret,
                struct error *err);

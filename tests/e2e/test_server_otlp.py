@@ -6,6 +6,7 @@ import gzip
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 import urllib.parse
@@ -284,3 +285,19 @@ def test_new_versions_become_deployments(server):
     assert (status, json.loads(body)) == (200, {"id": "d-1"})
     found = api(server, "deployments", service="shop")["deployments"]
     assert [(d["version"], d.get("commit")) for d in found] == [("0.9", None), ("1.0", "c1.0"), ("1.1", "c1.1")]
+
+
+def test_new_rules_hold_for_names_that_were_seen_before(new_server, tmp_path):
+    config = tmp_path / "vesta.yaml"
+    config.write_text("limits: {ingest_workers: 1}\n")
+    server = new_server("--config", config)
+    server.post("/v1/profiles", wire.profiles([{"service.name": "before"}]), headers={"content-type": PROTO})
+    for rules, said in [("['labels: /(/x/']", "mask rule"), ("['functions: /^work$/task/']", "was read again")]:
+        config.write_text("limits: {ingest_workers: 1}\nmask: {rules: %s}\n" % rules)
+        server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 10
+        while said not in server.log_text():
+            assert time.monotonic() < end, server.log_text()
+            time.sleep(0.02)
+    server.post("/v1/profiles", wire.profiles([{"service.name": "after"}]), headers={"content-type": PROTO})
+    assert [row["name"] for row in cpu_of(server, "after")["rows"]] == ["task", "main"]

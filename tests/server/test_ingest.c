@@ -98,8 +98,9 @@ static int on_series(void *ctx, const struct store_series *s)
 {
     struct buf *out = ctx;
     for (size_t i = 0; i < s->n_types; i++)
-        buf_addf(out, "%s%.*s", i ? "+" : "", (int)s->types[i].name.len,
-                 (const char *)s->types[i].name.data);
+        buf_addf(out, "%s%.*s:%.*s", i ? "+" : "", (int)s->types[i].name.len,
+                 (const char *)s->types[i].name.data, (int)s->types[i].unit.len,
+                 (const char *)s->types[i].unit.data);
     buf_add_byte(out, '{');
     for (size_t i = 0; i < s->n_labels; i++)
         buf_addf(out, "%s%.*s=%.*s", i ? "," : "", (int)s->labels[i].name.len,
@@ -167,12 +168,33 @@ static void counted_samples_also_become_cpu_time(struct test *t)
     CHECK_INT(t, r.body.len, 0);
     CHECK(t, bytes_are(reply_header(&r, "content-type"), PROTO));
     check_reply(t, &r, 200, NULL);
-    check_series(t, &c, "samples+cpu{service.name=shop}");
+    check_series(t, &c, "samples:count+cpu:nanoseconds{service.name=shop}");
     check_totals(t, &c, 1, 3);
     CHECK_INT(t, counted(&c, METRIC_INGEST_PROFILES, "otlp"), 1);
     CHECK_INT(t, counted(&c, METRIC_INGEST_SAMPLES, "otlp"), 2);
     CHECK_INT(t, counted(&c, METRIC_INGEST_REQUESTS, "otlp"), 1);
     CHECK(t, counted(&c, METRIC_INGEST_BYTES, "otlp") > 50);
+    calls_end(&c);
+}
+
+static void units_and_wall_time_have_their_usual_names(struct test *t)
+{
+    struct calls c;
+    calls_begin(t, &c);
+    struct sent s;
+    sent_init(&s);
+    struct profile *p = add_profile(&s, shop);
+    struct dict *d = s.set->dict;
+    p->period_type = (struct value_type){dict_cstring(d, "wall"), dict_cstring(d, "ns")};
+    p = add_profile(&s, (const char *const[]){"service.name", "bytes", NULL});
+    p->types[0] = (struct value_type){dict_cstring(d, "alloc_space"), dict_cstring(d, "By")};
+    struct http_reply r = call_post(&c, HTTP, PROTO, encode(t, &s, "otlp"));
+    CHECK_INT(t, r.body.len, 0);
+    check_reply(t, &r, 200, NULL);
+    check_series(t, &c,
+                 "samples:count+wall:nanoseconds{service.name=shop}"
+                 "alloc_space:bytes{service.name=bytes}");
+    sent_done(&s);
     calls_end(&c);
 }
 
@@ -302,7 +324,8 @@ static void processes_that_look_alike_are_all_kept(struct test *t)
         check_reply(t, &r, 200, NULL);
         check_totals(t, &c, 2, 6);
     }
-    check_series(t, &c, "samples+cpu{container.id=c1,service.name=unknown_service}");
+    check_series(t, &c,
+                 "samples:count+cpu:nanoseconds{container.id=c1,service.name=unknown_service}");
     CHECK_INT(t, counted(&c, METRIC_DUPLICATES, "otlp"), 2);
     sent_done(&s);
     calls_end(&c);
@@ -351,7 +374,8 @@ static void secrets_never_reach_the_store(struct test *t)
         check_reply(t, &r, 200, NULL);
     }
     check_series(t, &c,
-                 "samples+cpu{deployment.environment.name=postgres://bob:***@db/x,service.name="
+                 "samples:count+cpu:nanoseconds{deployment.environment.name=postgres://bob:***@db/"
+                 "x,service.name="
                  "shop}");
     struct totals x = totals_of(t, &c);
     CHECK_STR(t, buf_cstr(&x.files), "a.c,/home/*/a.c,");
@@ -549,6 +573,7 @@ static void logs_and_metrics_are_taken_only_when_told_so(struct test *t)
 
 static const struct test_case cases[] = {
     TEST(counted_samples_also_become_cpu_time),
+    TEST(units_and_wall_time_have_their_usual_names),
     TEST(every_protocol_takes_profiles),
     TEST(nothing_is_success),
     TEST(what_is_too_old_is_a_partial_success),
