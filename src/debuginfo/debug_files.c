@@ -26,7 +26,7 @@ struct debug_files {
     char *dir;
     uint64_t max_bytes;
     pthread_mutex_t lock; /* bytes, and what becomes of a name */
-    uint64_t bytes;
+    uint64_t bytes, n_changes;
 };
 
 bool build_id_is_sound(struct bytes id)
@@ -214,8 +214,10 @@ static int settle(struct debug_files *f, struct bytes owner, struct bytes id, co
         r = -errno;
         error_set(err, r, "could not keep a debug file: %m");
     }
-    if (r == 0)
+    if (r == 0) {
         f->bytes += bytes - old;
+        f->n_changes++;
+    }
     return r;
 }
 
@@ -265,6 +267,7 @@ int debug_files_delete(struct debug_files *f, struct bytes owner, struct bytes b
         r = error_set(err, -ENOENT, "there is no debug file for that build id");
     else
         f->bytes -= bytes < f->bytes ? bytes : f->bytes;
+    f->n_changes += r == 0;
     path_of(f, owner, build_id, "", &path);
     (void)rmdir((const char *)path.data);
     pthread_mutex_unlock(&f->lock);
@@ -351,6 +354,14 @@ uint64_t debug_files_bytes(struct debug_files *f)
     uint64_t bytes = f->bytes;
     pthread_mutex_unlock(&f->lock);
     return bytes;
+}
+
+uint64_t debug_files_changes(struct debug_files *f)
+{
+    pthread_mutex_lock(&f->lock);
+    uint64_t n = f->n_changes;
+    pthread_mutex_unlock(&f->lock);
+    return n;
 }
 
 int debug_files_open(const char *dir, uint64_t max_bytes, struct debug_files **ret,

@@ -62,3 +62,7 @@ int debug_files_list(struct debug_files *f, struct bytes owner, debug_file_fn si
 void debug_files_search_path(const struct debug_files *f, struct bytes owner, struct buf *out);
 
 uint64_t debug_files_bytes(struct debug_files *f);
+
+/* How often a file came or went since they were opened: what was looked up before may be better
+ * now. */
+uint64_t debug_files_changes(struct debug_files *f);

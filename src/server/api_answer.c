@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "query/time_range.h"
+#include "server/names.h"
 #include "server/server_internal.h"
 
 /* ---- Tags */
@@ -67,8 +68,8 @@ static bool make_tag(struct api_query *q, char tag[TAG_MAX])
     qsort(q->params, q->n_params, sizeof(*q->params), by_name);
     if (!write_key(q, &scope, &key))
         return false;
-    uint64_t changes = store_changes(q->query.store, &scope);
-    buf_add(&key, &changes, sizeof(changes));
+    uint64_t changes[] = {store_changes(q->query.store, &scope), names_changes(q->call->server)};
+    buf_add(&key, changes, sizeof(changes));
     snprintf(tag, TAG_MAX, "\"%016llx%016llx\"",
              (unsigned long long)checksum64_seeded(key.data, key.len, 1),
              (unsigned long long)checksum64_seeded(key.data, key.len, 2));

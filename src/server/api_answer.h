@@ -9,8 +9,8 @@
  */
 typedef int (*api_run)(struct api_query *q, struct error *err);
 
-/* The handler of a route. The answer depends on nothing but parameters and profiles: it gets a tag
- * (ETag). */
+/* The handler of a route. The answer depends on nothing but parameters, profiles and debug
+ * files: it gets a tag (ETag). */
 int api_answer(struct call *c, api_run run, struct error *err);
 
 /* The same for what changes for other reasons. */

@@ -136,6 +136,11 @@ void names_for_query(struct call *c, struct query *q)
     q->resolve_ctx = c;
 }
 
+uint64_t names_changes(const struct server *s)
+{
+    return s->names->files ? debug_files_changes(s->names->files) : 0;
+}
+
 /* ---- Uploads */
 
 static int need_files(struct call *c, struct error *err)

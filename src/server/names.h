@@ -17,3 +17,6 @@ void names_close(struct names *n); /* NULL is fine */
 
 /* Makes a question of this call look names up. */
 void names_for_query(struct call *c, struct query *q);
+
+/* A number that is another one once names may be: debug files came or went. */
+uint64_t names_changes(const struct server *s);

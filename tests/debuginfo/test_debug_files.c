@@ -69,6 +69,7 @@ static void keeps_a_file_that_is_what_it_is_said_to_be(struct test *t)
     CHECK_INT(t, debug_files_quality(f, BYTES("b"), bytes_of(id.text)), DEBUG_NONE);
     CHECK(t, debug_files_bytes(f) > 0);
     CHECK_INT(t, put(f, "a", id.text, "/proc/self/exe", 1 << 30, &err), -EEXIST);
+    CHECK_INT(t, debug_files_changes(f), 1);
     debug_files_search_path(f, BYTES("a"), &path);
     CHECK(t, strstr(buf_cstr(&path), "/a:") != NULL);
 
@@ -79,6 +80,7 @@ static void keeps_a_file_that_is_what_it_is_said_to_be(struct test *t)
     CHECK_INT(t, debug_files_bytes(f), bytes);
     CHECK_INT(t, debug_files_delete(f, BYTES("a"), bytes_of(id.text), &err), 0);
     CHECK_INT(t, debug_files_delete(f, BYTES("a"), bytes_of(id.text), &err), -ENOENT);
+    CHECK_INT(t, debug_files_changes(f), 1);
     CHECK_INT(t, debug_files_bytes(f), 0);
 }
 
