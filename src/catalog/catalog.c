@@ -4,9 +4,11 @@
 
 #define BUSY_TIMEOUT_MS 5000
 
-#define TENANT_COLUMNS     "name, max_age_ns, max_span_age_ns, max_bytes"
+#define TENANT_COLUMNS                                                                             \
+    "name, max_age_ns, max_span_age_ns, max_bytes,"                                                \
+    " bytes_per_s, profiles_per_s, series_max, queries_max"
 #define DEPLOYMENT_COLUMNS "tenant, id, service, version, commit_id, branch, environment, start_ns"
-#define TOKEN_COLUMNS      "id, tenant, name, hash, created_ns, expires_ns, revoked_ns"
+#define TOKEN_COLUMNS      "id, tenant, name, hash, created_ns, expires_ns, revoked_ns, roles"
 #define DOCUMENT_COLUMNS   "kind, tenant, name, json, updated_ns"
 
 static const struct {
@@ -14,9 +16,12 @@ static const struct {
     const char *sql;
 } texts[STATEMENT_COUNT] = {
     [PUT_TENANT] = {"save the tenant",
-                    "INSERT INTO tenants (" TENANT_COLUMNS ") VALUES (?, ?, ?, ?) ON CONFLICT DO"
+                    "INSERT INTO tenants (" TENANT_COLUMNS ")"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO"
                     " UPDATE SET max_age_ns = excluded.max_age_ns,"
-                    " max_span_age_ns = excluded.max_span_age_ns, max_bytes = excluded.max_bytes"},
+                    " max_span_age_ns = excluded.max_span_age_ns, max_bytes = excluded.max_bytes,"
+                    " bytes_per_s = excluded.bytes_per_s, profiles_per_s = excluded.profiles_per_s,"
+                    " series_max = excluded.series_max, queries_max = excluded.queries_max"},
     [FIND_TENANT] = {"find the tenant", "SELECT " TENANT_COLUMNS " FROM tenants WHERE name = ?"},
     [LIST_TENANTS] = {"list the tenants", "SELECT " TENANT_COLUMNS " FROM tenants ORDER BY name"},
     [DELETE_TENANT] = {"delete the tenant", "DELETE FROM tenants WHERE name = ?"},
@@ -31,10 +36,10 @@ static const struct {
                           " AND (?2 = '' OR service = ?2) AND start_ns >= ?3 AND start_ns < ?4"
                           " ORDER BY start_ns, id"},
     [ADD_TOKEN] = {"save the token", "INSERT INTO tokens (" TOKEN_COLUMNS ")"
-                                     " VALUES (?, ?, ?, ?, ?, ?, ?)"},
+                                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
     [FIND_TOKEN] = {"find the token", "SELECT " TOKEN_COLUMNS " FROM tokens WHERE id = ?"},
-    [LIST_TOKENS] = {"list the tokens", "SELECT " TOKEN_COLUMNS " FROM tokens WHERE tenant = ?"
-                                        " ORDER BY created_ns, id"},
+    [LIST_TOKENS] = {"list the tokens", "SELECT " TOKEN_COLUMNS " FROM tokens WHERE ?1 = ''"
+                                        " OR tenant = ?1 ORDER BY created_ns, id"},
     [REVOKE_TOKEN] = {"revoke the token",
                       "UPDATE tokens SET revoked_ns = iif(revoked_ns = 0, ?2, revoked_ns)"
                       " WHERE id = ?1"},
@@ -48,6 +53,7 @@ static const struct {
                                               " WHERE kind = ? AND tenant = ? ORDER BY name"},
     [DELETE_DOCUMENT] = {"delete the document",
                          "DELETE FROM documents WHERE kind = ? AND tenant = ? AND name = ?"},
+    [DATA_VERSION] = {"look at the catalog", "PRAGMA data_version"},
 };
 
 static int errno_of(int rc)
@@ -285,28 +291,47 @@ static int check_key(struct bytes s, const char *of, struct error *err)
 
 static int tenant_row(sqlite3_stmt *s, const void *sink, void *ctx)
 {
-    struct catalog_tenant t = {column_bytes(s, 0), sqlite3_column_int64(s, 1),
-                               sqlite3_column_int64(s, 2), (uint64_t)sqlite3_column_int64(s, 3)};
+    struct catalog_tenant t = {
+        .name = column_bytes(s, 0),
+        .max_age_ns = sqlite3_column_int64(s, 1),
+        .max_span_age_ns = sqlite3_column_int64(s, 2),
+        .max_bytes = (uint64_t)sqlite3_column_int64(s, 3),
+        .bytes_per_s = (uint64_t)sqlite3_column_int64(s, 4),
+        .profiles_per_s = (uint64_t)sqlite3_column_int64(s, 5),
+        .series_max = (uint64_t)sqlite3_column_int64(s, 6),
+        .queries_max = (uint64_t)sqlite3_column_int64(s, 7),
+    };
 
     return (*(const catalog_tenant_fn *)sink)(ctx, &t);
 }
 
 int catalog_put_tenant(struct catalog *c, const struct catalog_tenant *tenant, struct error *err)
 {
+    const uint64_t limits[] = {
+        (uint64_t)tenant->max_age_ns,
+        (uint64_t)tenant->max_span_age_ns,
+        tenant->max_bytes,
+        tenant->bytes_per_s,
+        tenant->profiles_per_s,
+        tenant->series_max,
+        tenant->queries_max,
+    };
+    bool fits = true;
     struct use u;
     int r = check_key(tenant->name, "the name of the tenant", err);
 
     if (r < 0)
         return r;
-    if (tenant->max_age_ns < 0 || tenant->max_span_age_ns < 0 || tenant->max_bytes > INT64_MAX)
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+        fits = fits && limits[i] <= INT64_MAX;
+    if (!fits)
         return error_set(err, -EINVAL,
                          "could not save the tenant: a limit is negative or over %lld",
                          (long long)INT64_MAX);
     use_begin(c, PUT_TENANT, &u);
     use_text(&u, tenant->name);
-    use_number(&u, tenant->max_age_ns);
-    use_number(&u, tenant->max_span_age_ns);
-    use_number(&u, (int64_t)tenant->max_bytes);
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+        use_number(&u, (int64_t)limits[i]);
     return use_run(&u, false, err);
 }
 
@@ -408,6 +433,7 @@ static int token_row(sqlite3_stmt *s, const void *sink, void *ctx)
         .created_ns = sqlite3_column_int64(s, 4),
         .expires_ns = sqlite3_column_int64(s, 5),
         .revoked_ns = sqlite3_column_int64(s, 6),
+        .roles = (uint32_t)sqlite3_column_int64(s, 7),
     };
 
     return (*(const catalog_token_fn *)sink)(ctx, &t);
@@ -436,6 +462,7 @@ int catalog_add_token(struct catalog *c, const struct catalog_token *token, stru
     use_number(&u, token->created_ns);
     use_number(&u, token->expires_ns);
     use_number(&u, token->revoked_ns);
+    use_number(&u, token->roles);
     return use_run(&u, false, err);
 }
 
@@ -467,6 +494,20 @@ int catalog_revoke_token(struct catalog *c, struct bytes id, int64_t when_ns, st
     use_text(&u, id);
     use_number(&u, when_ns);
     return use_run(&u, true, err);
+}
+
+int catalog_change_count(struct catalog *c, uint64_t *ret, struct error *err)
+{
+    struct use u;
+
+    /* One counts what others did, the other what this connection did. */
+    use_begin(c, DATA_VERSION, &u);
+    int r = use_step(&u, err);
+    if (r > 0)
+        *ret =
+            (uint64_t)sqlite3_column_int64(u.s, 0) << 32 ^ (uint64_t)sqlite3_total_changes64(c->db);
+    use_end(&u);
+    return r < 0 ? r : 0;
 }
 
 /* ---- Saved views and rules */

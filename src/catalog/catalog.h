@@ -19,7 +19,7 @@
  */
 struct catalog;
 
-#define CATALOG_VERSION  2 /* of the schema; older files are brought up to it when opened */
+#define CATALOG_VERSION  3 /* of the schema; older files are brought up to it when opened */
 #define CATALOG_NAME_MAX 1024
 #define CATALOG_JSON_MAX ((size_t)1 << 20)
 #define CATALOG_HASH_MIN 32 /* SHA-256 or stronger */
@@ -41,6 +41,8 @@ struct catalog_tenant {
     struct bytes name;                   /* key */
     int64_t max_age_ns, max_span_age_ns; /* 0: the store's default */
     uint64_t max_bytes;
+    uint64_t bytes_per_s, profiles_per_s; /* 0: the server's default, here and below */
+    uint64_t series_max, queries_max;
 };
 
 typedef int (*catalog_tenant_fn)(void *ctx, const struct catalog_tenant *tenant);
@@ -79,6 +81,7 @@ struct catalog_token {
     struct bytes id; /* key */
     struct bytes tenant, name, hash;
     int64_t created_ns, expires_ns, revoked_ns; /* the last two, 0: never */
+    uint32_t roles;                             /* bits; what they mean is for others to say */
 };
 
 typedef int (*catalog_token_fn)(void *ctx, const struct catalog_token *token);
@@ -87,10 +90,15 @@ typedef int (*catalog_token_fn)(void *ctx, const struct catalog_token *token);
 int catalog_add_token(struct catalog *c, const struct catalog_token *token, struct error *err);
 int catalog_find_token(struct catalog *c, struct bytes id, catalog_token_fn sink, void *ctx,
                        struct error *err);
+/* Of all tenants when `tenant` is empty. */
 int catalog_list_tokens(struct catalog *c, struct bytes tenant, catalog_token_fn sink, void *ctx,
                         struct error *err);
 /* Revoking again keeps the first time. */
 int catalog_revoke_token(struct catalog *c, struct bytes id, int64_t when_ns, struct error *err);
+
+/* A number that differs from that of an earlier call when anything was changed in between, here or
+ * by another process. Costs no more than a look at the file. */
+int catalog_change_count(struct catalog *c, uint64_t *ret, struct error *err);
 
 /* Saved views, rules, settings of clients: text that is JSON; what it means is for others to say. */
 enum catalog_kind { CATALOG_VIEW = 1, CATALOG_RULE = 2, CATALOG_SETTING = 3 };

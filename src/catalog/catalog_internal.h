@@ -21,6 +21,7 @@ enum statement {
     FIND_DOCUMENT,
     LIST_DOCUMENTS,
     DELETE_DOCUMENT,
+    DATA_VERSION,
     STATEMENT_COUNT,
 };
 

@@ -35,6 +35,13 @@ static const char *const steps[] = {
     " updated_ns INTEGER NOT NULL, PRIMARY KEY (tenant, kind, name)) STRICT, WITHOUT ROWID;"
     "CREATE TRIGGER document_tenant BEFORE INSERT ON documents BEGIN"
     " INSERT OR IGNORE INTO tenants (name) VALUES (NEW.tenant); END;",
+
+    /* Tokens from before roles may ingest and read. */
+    "ALTER TABLE tokens ADD COLUMN roles INTEGER NOT NULL DEFAULT 3;"
+    "ALTER TABLE tenants ADD COLUMN bytes_per_s INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE tenants ADD COLUMN profiles_per_s INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE tenants ADD COLUMN series_max INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE tenants ADD COLUMN queries_max INTEGER NOT NULL DEFAULT 0;",
 };
 _Static_assert(ARRAY_SIZE(steps) == CATALOG_VERSION, "a step for every version");
 

@@ -68,8 +68,12 @@ static void add_text(struct buf *to, struct bytes s)
 static int take_tenant(void *ctx, const struct catalog_tenant *tenant)
 {
     add_text(ctx, tenant->name);
-    buf_addf(ctx, "%" PRId64 " %" PRId64 " %" PRIu64 ";", tenant->max_age_ns,
-             tenant->max_span_age_ns, tenant->max_bytes);
+    buf_addf(ctx, "%" PRId64 " %" PRId64 " %" PRIu64, tenant->max_age_ns, tenant->max_span_age_ns,
+             tenant->max_bytes);
+    if (tenant->bytes_per_s)
+        buf_addf(ctx, " uses %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, tenant->bytes_per_s,
+                 tenant->profiles_per_s, tenant->series_max, tenant->queries_max);
+    buf_add_byte(ctx, ';');
     return 0;
 }
 
@@ -89,8 +93,9 @@ static int take_token(void *ctx, const struct catalog_token *token)
     add_text(ctx, token->id);
     add_text(ctx, token->tenant);
     add_text(ctx, token->name);
-    buf_addf(ctx, "%zu:%02x %" PRId64 " %" PRId64 " %" PRId64 ";", token->hash.len,
-             token->hash.data[0], token->created_ns, token->expires_ns, token->revoked_ns);
+    buf_addf(ctx, "%zu:%02x %" PRId64 " %" PRId64 " %" PRId64 " roles %u;", token->hash.len,
+             token->hash.data[0], token->created_ns, token->expires_ns, token->revoked_ns,
+             token->roles);
     return 0;
 }
 
@@ -203,6 +208,7 @@ static void keeps_hashes_of_tokens_and_when_they_ended(struct test *t)
         .hash = {hash, 32},
         .created_ns = 5,
         .expires_ns = 10,
+        .roles = 5,
     };
     struct error err = {0};
     TEXT text = {0};
@@ -214,7 +220,8 @@ static void keeps_hashes_of_tokens_and_when_they_ended(struct test *t)
     CHECK_INT(t, catalog_revoke_token(c, BYTES("k1"), 7, &err), 0);
     CHECK_INT(t, catalog_revoke_token(c, BYTES("k1"), 9, &err), 0);
     CHECK_INT(t, catalog_list_tokens(c, BYTES("acme"), take_token, &text, &err), 0);
-    CHECK_STR(t, buf_cstr(&text), "k1 acme agent 32:ee 5 10 0;k1 acme agent 32:ee 5 10 7;");
+    CHECK_STR(t, buf_cstr(&text),
+              "k1 acme agent 32:ee 5 10 0 roles 5;k1 acme agent 32:ee 5 10 7 roles 5;");
     CHECK_INT(t, catalog_revoke_token(c, BYTES("k2"), 9, &err), -ENOENT);
     CHECK_INT(t, catalog_find_token(c, BYTES("k2"), take_token, &text, &err), -ENOENT);
     CHECK_STR(t, err.text, "could not find the token: there is none of this name");
@@ -228,6 +235,62 @@ static void keeps_hashes_of_tokens_and_when_they_ended(struct test *t)
     token.tenant = (struct bytes){0};
     CHECK_INT(t, catalog_add_token(c, &token, &err), -EINVAL);
     CHECK_STR(t, err.text, "the tenant of the token is missing");
+}
+
+static void keeps_what_a_tenant_may_use(struct test *t)
+{
+    PLACE(p);
+    CLEANUP(catalog_closep) struct catalog *c = open_catalog(t, p.path);
+    struct catalog_tenant a = {.name = BYTES("a"),
+                               .bytes_per_s = 1,
+                               .profiles_per_s = 2,
+                               .series_max = 3,
+                               .queries_max = 4};
+    struct error err = {0};
+    TEXT text = {0};
+
+    CHECK_INT(t, catalog_put_tenant(c, &a, &err), 0);
+    CHECK_INT(t, catalog_find_tenant(c, BYTES("a"), take_tenant, &text, &err), 0);
+    CHECK_STR(t, buf_cstr(&text), "a 0 0 0 uses 1 2 3 4;");
+    a.queries_max = UINT64_MAX;
+    CHECK_INT(t, catalog_put_tenant(c, &a, &err), -EINVAL);
+}
+
+static void lists_the_tokens_of_all_tenants(struct test *t)
+{
+    PLACE(p);
+    CLEANUP(catalog_closep) struct catalog *c = open_catalog(t, p.path);
+    uint8_t hash[32] = {1};
+    struct catalog_token token = {
+        .id = BYTES("k1"), .tenant = BYTES("a"), .hash = {hash, 32}, .created_ns = 1};
+    struct error err = {0};
+    TEXT text = {0};
+
+    CHECK_INT(t, catalog_add_token(c, &token, &err), 0);
+    token.id = BYTES("k2");
+    token.tenant = BYTES("*");
+    CHECK_INT(t, catalog_add_token(c, &token, &err), 0);
+    CHECK_INT(t, catalog_list_tokens(c, (struct bytes){0}, take_token, &text, &err), 0);
+    CHECK_STR(t, buf_cstr(&text), "k1 a  32:01 1 0 0 roles 0;k2 *  32:01 1 0 0 roles 0;");
+}
+
+static void counts_changes_of_its_own_and_of_others(struct test *t)
+{
+    PLACE(p);
+    CLEANUP(catalog_closep) struct catalog *c = open_catalog(t, p.path);
+    struct catalog_tenant a = {.name = BYTES("a")};
+    struct error err = {0};
+    uint64_t first = 0, same = 0, own = 0, other = 0;
+
+    CHECK_INT(t, catalog_change_count(c, &first, &err), 0);
+    CHECK_INT(t, catalog_change_count(c, &same, &err), 0);
+    CHECK(t, first == same);
+    CHECK_INT(t, catalog_put_tenant(c, &a, &err), 0);
+    CHECK_INT(t, catalog_change_count(c, &own, &err), 0);
+    CHECK(t, own != same);
+    run_sql(t, p.path, "INSERT INTO tenants (name) VALUES ('b')");
+    CHECK_INT(t, catalog_change_count(c, &other, &err), 0);
+    CHECK(t, other != own && other != first);
 }
 
 static void keeps_views_apart_from_rules(struct test *t)
@@ -329,11 +392,19 @@ static void brings_an_old_file_up_to_date_and_keeps_its_rows(struct test *t)
 
     catalog_close(open_catalog(t, p.path));
     run_sql(t, p.path,
-            "DROP TABLE documents; PRAGMA user_version = 1;"
-            "INSERT INTO tenants (name, max_age_ns) VALUES ('old', 9)");
+            "DROP TABLE documents; ALTER TABLE tokens DROP COLUMN roles;"
+            "ALTER TABLE tenants DROP COLUMN bytes_per_s;"
+            "ALTER TABLE tenants DROP COLUMN profiles_per_s;"
+            "ALTER TABLE tenants DROP COLUMN series_max;"
+            "ALTER TABLE tenants DROP COLUMN queries_max; PRAGMA user_version = 1;"
+            "INSERT INTO tenants (name, max_age_ns) VALUES ('old', 9);"
+            "INSERT INTO tokens VALUES ('t', 'old', 'n', zeroblob(32), 1, 0, 0)");
     CLEANUP(catalog_closep) struct catalog *c = open_catalog(t, p.path);
     CHECK_INT(t, catalog_find_tenant(c, BYTES("old"), take_tenant, &text, &err), 0);
     CHECK_STR(t, buf_cstr(&text), "old 9 0 0;");
+    buf_clear(&text);
+    CHECK_INT(t, catalog_list_tokens(c, BYTES("old"), take_token, &text, &err), 0);
+    CHECK_STR(t, buf_cstr(&text), "t old n 32:00 1 0 0 roles 3;");
     struct catalog_document d = {CATALOG_VIEW, BYTES("old"), BYTES("v"), BYTES("1"), 1};
     CHECK_INT(t, catalog_put_document(c, &d, &err), 0);
 }
@@ -357,8 +428,8 @@ static void refuses_by_name_what_it_cannot_use(struct test *t)
         int r;
         const char *why;
     } cases[] = {
-        {"PRAGMA user_version = 3", -EPROTONOSUPPORT,
-         "could not open the catalog: it is of version 3, this program knows versions up to 2"},
+        {"PRAGMA user_version = 4", -EPROTONOSUPPORT,
+         "could not open the catalog: it is of version 4, this program knows versions up to 3"},
         {"PRAGMA user_version = -1", -EBADMSG, "could not open the catalog: its version is -1"},
         {"PRAGMA user_version = 1", -EBADMSG,
          "could not bring the catalog up to date: table documents already exists"},
@@ -521,6 +592,9 @@ static const struct test_case cases[] = {
     TEST(keeps_tenants_and_their_limits),
     TEST(lists_deployments_of_a_service_in_a_range),
     TEST(keeps_hashes_of_tokens_and_when_they_ended),
+    TEST(keeps_what_a_tenant_may_use),
+    TEST(lists_the_tokens_of_all_tenants),
+    TEST(counts_changes_of_its_own_and_of_others),
     TEST(keeps_views_apart_from_rules),
     TEST(takes_any_string_as_nothing_but_a_string),
     TEST(names_the_limit_that_a_value_is_over),
