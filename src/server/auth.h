@@ -10,12 +10,12 @@
  * table of them in memory, so that a check never waits for a disk: loops call auth_check().
  *
  * A token comes as "authorization: Bearer TOKEN", as the password of "authorization: Basic" (any
- * user), or as "x-api-key". `auth: auto` asks for one as soon as there is one, "on" always, "off"
- * never. While nobody is asked, everyone may ingest and read; administration is for callers on this
- * machine.
+ * user), or as "x-api-key". `auth: auto` asks for one as soon as there was one (revoking the last
+ * opens nothing), "on" always, "off" never. While nobody is asked, everyone may ingest and read;
+ * administration is for callers on this machine.
  *
- * The tenant is the token's. A token of the tenant "*" may name one in x-scope-orgid; so may
- * everyone when trust_tenant_header is set and the token is not bound to another.
+ * The tenant is the token's. A token of the tenant "*" may name one in x-scope-orgid; so may a
+ * request without a token when trust_tenant_header is set.
  *
  * Any thread may call anything.
  */
@@ -23,7 +23,8 @@ struct auth;
 struct catalog;
 
 #define TENANT_NAME_MAX 64
-#define TENANT_ANY      "*" /* of tokens that may name any tenant */
+#define TENANT_ANY      "*"   /* of tokens that may name any tenant */
+#define AUTH_RETRY_MS   60000 /* how long wrong tokens are held against an address */
 
 struct auth_identity {
     char tenant[TENANT_NAME_MAX + 1];
@@ -45,8 +46,13 @@ DEFINE_CLEANUP(struct auth *, auth_free)
  * (may be NULL) is called on it after tokens were read again. */
 int auth_watch(struct auth *a, void (*changed)(void *ctx), void *ctx, struct error *err);
 
-/* Reads config, admin token file and tokens again, at once. On failure the old ones stay. */
+/* Reads config (NULL: the same as before), admin token file and tokens again, at once. On failure
+ * the old ones stay. */
 int auth_reload(struct auth *a, const struct server_config *config, struct error *err);
+
+/* Time as a test has it. */
+struct clock;
+void auth_set_clock(struct auth *a, const struct clock *clock);
 
 /* Whether a token is asked for now. */
 bool auth_is_required(struct auth *a);

@@ -111,6 +111,8 @@ int job_admit(struct job *j)
         be_the_server(j);
     else if (r == 0)
         r = auth_check(s->auth, c->request, c->route->role, &j->identity, &err);
+    if (r == -EAGAIN)
+        c->retry_after_ms = AUTH_RETRY_MS;
     if (r == -EACCES)
         http_reply_header(&c->reply, "www-authenticate", BYTES("Bearer realm=\"vesta\""));
     if (r < 0) {

@@ -241,6 +241,16 @@ static int make_data_dir(const char *path, struct error *err)
     return 0;
 }
 
+/* Tokens have been read again by then. */
+static void catalog_changed(void *ctx)
+{
+    struct server *s = ctx;
+    struct error err;
+
+    if (tenant_limits_reload(s->limits, NULL, s->catalog, &err) < 0)
+        server_log(s, 3, "the limits of tenants stay as they are: %s", err.text);
+}
+
 int server_start(const struct server_config *config, struct server **ret, struct error *err)
 {
     CLEANUP(server_stopp) struct server *s = server_new(config);
@@ -260,7 +270,7 @@ int server_start(const struct server_config *config, struct server **ret, struct
     if (r == 0)
         r = jobs_start(s, &s->jobs, err);
     if (r == 0)
-        r = auth_watch(s->auth, NULL, NULL, err);
+        r = auth_watch(s->auth, catalog_changed, s, err);
     if (r == 0)
         r = listen_all(s, err);
     if (r == 0 && config->self_profile)

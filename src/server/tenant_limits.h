@@ -12,7 +12,7 @@
  * Tenants that are not known yet get a place; when every place is taken by tenants that are busy or
  * have limits of their own, the rest share one.
  *
- * Any thread may call anything; nothing waits.
+ * Any thread may call anything; nothing waits long.
  */
 struct tenant_limits;
 struct catalog;
@@ -27,7 +27,8 @@ struct tenant_limits *tenant_limits_new(const struct server_config *config,
 void tenant_limits_free(struct tenant_limits *l); /* NULL is fine */
 DEFINE_CLEANUP(struct tenant_limits *, tenant_limits_free)
 
-/* Takes the limits of `config` and of the catalog (may be NULL). What was used stays used. */
+/* Takes the limits of `config` (NULL: as before) and of the catalog (NULL: none). What was used
+ * stays used. */
 int tenant_limits_reload(struct tenant_limits *l, const struct server_config *config,
                          struct catalog *catalog, struct error *err);
 
