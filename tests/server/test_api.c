@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "lib/calls.h"
+#include "server/auth.h"
 #include "server/mask.h"
 #include "server/server_internal.h"
 #include "wire/json.h"
@@ -423,6 +424,7 @@ static void tenants_see_only_their_own(struct test *t)
     struct world w;
     start(t, &w);
     w.calls.config.default_tenant = "other";
+    CHECK_INT(t, auth_reload(w.calls.server->auth, NULL, NULL), 0);
     asks(t, &w, "/api/v1/top", 404, "nothing is stored", NULL);
     asks(t, &w, "/api/v1/services", 200, "\"services\":[]", NULL);
     asks(t, &w, "/api/v1/profiles", 200, "\"profiles\":[]", NULL);
