@@ -60,4 +60,5 @@ int cmd_server(const struct command *self, struct options *o);
 int cmd_shell(const struct command *self, struct options *o);
 int cmd_store(const struct command *self, struct options *o);
 int cmd_symbolize(const struct command *self, struct options *o);
+int cmd_token(const struct command *self, struct options *o);
 int cmd_web(const struct command *self, struct options *o);

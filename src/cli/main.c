@@ -109,6 +109,13 @@ static const struct command commands[] = {
      "4318 (HTTP), and kept in ./vesta-data. SIGHUP reads the configuration again, SIGTERM\n"
      "finishes what was begun and ends.",
      OPTIONS_CONFIG, cmd_server, 0},
+    {"token", "create|list|revoke [ID]", "tokens of a server: made, listed, revoked",
+     "With --data in a data directory, which a running server notices within two seconds; with\n"
+     "--url through the server. A token is shown once, when it is made.\n\n"
+     "  vesta token create --data DIR --name ci --roles ingest --expires 90d\n"
+     "  vesta token create --data DIR --tenant '*' --roles admin\n"
+     "  vesta token revoke --data DIR 0123456789abcdef",
+     OPTIONS_OUTPUT | OPTIONS_DATA | OPTIONS_SERVER | OPTIONS_TOKEN, cmd_token, 0},
     {"config", "check|print|doc [flags]",
      "the configuration of a server: checked, shown, explained",
      "check says what is wrong with it, print shows every value and where it comes from, doc is\n"

@@ -217,6 +217,12 @@ static const struct option table[] = {
      "of a policy: keep spans this long (default: the store's, 7d)", 0},
     {"max-size", OPTION_SIZE, AT(max_size), OPTIONS_IMPORT, "SIZE",
      "of a policy: at most this much on disk, oldest gone first", 0},
+    {"name", OPTION_STRING, AT(name), OPTIONS_TOKEN, "NAME",
+     "what the token is for; the audit log names it", 0},
+    {"roles", OPTION_STRING, AT(roles), OPTIONS_TOKEN, "ROLES",
+     "what it may do: ingest, read, admin (default ingest,read)", 0},
+    {"expires", OPTION_STRING, AT(expires), OPTIONS_TOKEN, "DURATION",
+     "how long it holds: 90d (default: until it is revoked)", 0},
     {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, "show this help (also -h)", 0},
     {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
 };

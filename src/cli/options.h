@@ -52,6 +52,7 @@ struct options {
     int limit;
     size_t store_memory;
     const char *max_age, *max_span_age; /* of a tenant's policy */
+    const char *name, *roles, *expires; /* of a token */
     size_t max_size;
     bool quiet;
     bool is_query;           /* sources are selections */
@@ -99,6 +100,7 @@ enum option_group {
     OPTIONS_SELECT = 65536, /* the range, for what takes selections as well as files */
     OPTIONS_PUSH = 131072,
     OPTIONS_S3 = 262144,
+    OPTIONS_TOKEN = 524288,
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */

@@ -12,8 +12,8 @@
 #include "server/call.h"
 #include "wire/base64.h"
 
-#define EVERYTHING (ROLE_INGEST | ROLE_READ | ROLE_ADMIN)
-#define TOKEN_MAX  512 /* bytes of what may be a token */
+#define EVERYTHING (ROLE_INGEST | ROLE_READ | ROLE_ADMIN) /* of one tenant */
+#define TOKEN_MAX  512                                    /* bytes of what may be a token */
 #define WATCH_NS   1000000000
 
 struct auth {
@@ -286,7 +286,7 @@ static int by_token(const struct auth_table *t, const struct http_request *r, st
 
     sha256(text, hash);
     if (t->has_admin && sha256_equal(hash, t->admin_hash)) {
-        *ret = (struct auth_identity){.roles = EVERYTHING, .actor = "admin token"};
+        *ret = (struct auth_identity){.roles = EVERYTHING | ROLE_OPERATOR, .actor = "admin token"};
         return name_tenant(r, TENANT_ANY, true, t, ret->tenant, err);
     }
     const struct auth_token *token = auth_table_find(t, text, hash);
@@ -296,12 +296,12 @@ static int by_token(const struct auth_table *t, const struct http_request *r, st
         return error_set(err, -EACCES, "the token was revoked");
     if (token->expires_ns != 0 && token->expires_ns <= now_ns)
         return error_set(err, -EACCES, "the token has expired");
-    *ret = (struct auth_identity){.roles = token->roles};
+    *ret = (struct auth_identity){.roles = token->roles & EVERYTHING};
+    bool is_any = strcmp(token->tenant, TENANT_ANY) == 0;
     if (token->roles & ROLE_ADMIN)
-        ret->roles = EVERYTHING;
+        ret->roles = EVERYTHING | (is_any ? ROLE_OPERATOR : 0);
     memcpy(ret->actor, token->name, sizeof(ret->actor));
-    return name_tenant(r, token->tenant, strcmp(token->tenant, TENANT_ANY) == 0, t, ret->tenant,
-                       err);
+    return name_tenant(r, token->tenant, is_any, t, ret->tenant, err);
 }
 
 /* Without a token: what the certificate, or nobody in particular, may do. */
@@ -317,7 +317,9 @@ static int by_itself(const struct auth_table *t, const struct http_request *r,
         ret->roles = t->client_roles & ROLE_ADMIN ? EVERYTHING : t->client_roles;
     }
     if (is_open)
-        ret->roles |= ROLE_INGEST | ROLE_READ | (is_local(r) ? ROLE_ADMIN : 0);
+        ret->roles |= is_local(r) ? EVERYTHING : ROLE_INGEST | ROLE_READ;
+    if (ret->roles & ROLE_ADMIN)
+        ret->roles |= ROLE_OPERATOR;
     return name_tenant(r, NULL, t->trusts_header, t, ret->tenant, err);
 }
 

@@ -21,7 +21,13 @@ struct server;
 struct http_exchange;
 struct call;
 
-enum role { ROLE_ANYONE = 0, ROLE_INGEST = 1, ROLE_READ = 2, ROLE_ADMIN = 4 };
+enum role {
+    ROLE_ANYONE = 0,
+    ROLE_INGEST = 1,
+    ROLE_READ = 2,
+    ROLE_ADMIN = 4,
+    ROLE_OPERATOR = 8, /* an admin of every tenant; of callers, not of tokens or routes */
+};
 
 enum lane {
     LANE_QUICK,  /* on the loop's thread: no waiting, no disk, microseconds */

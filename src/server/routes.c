@@ -9,6 +9,7 @@
 /* clang-format off */
 static const struct route *const tables[] = {
     pyroscope_query_routes,
+    admin_routes,
     status_routes,
     control_routes,
     otlp_routes,

@@ -14,6 +14,7 @@ int route_find(struct bytes method, struct bytes path, const struct route **ret,
 
 /* Tables end with a row of zeros. */
 extern const struct route pyroscope_query_routes[];
+extern const struct route admin_routes[];   /* admin.c */
 extern const struct route status_routes[];  /* health.c */
 extern const struct route control_routes[]; /* control.c */
 extern const struct route names_routes[];   /* names.c */

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/must.h"
+#include "server/admin.h"
+#include "server/audit.h"
 #include "server/auth.h"
 #include "server/control.h"
 #include "server/deployments.h"
@@ -160,6 +162,8 @@ int server_open(const struct server_config *config, struct fs *fs, struct server
     open_catalog(s, ":memory:");
     int r = open_store(s, fs, false, err);
     if (r == 0)
+        r = audit_open(NULL, &s->audit, err);
+    if (r == 0)
         r = open_parts(s, NULL, err);
     if (r < 0)
         return r;
@@ -249,6 +253,7 @@ static void catalog_changed(void *ctx)
 
     if (tenant_limits_reload(s->limits, NULL, s->catalog, &err) < 0)
         server_log(s, 3, "the limits of tenants stay as they are: %s", err.text);
+    admin_apply_policies(s);
 }
 
 int server_start(const struct server_config *config, struct server **ret, struct error *err)
@@ -264,9 +269,14 @@ int server_start(const struct server_config *config, struct server **ret, struct
         r = open_store(s, fs, true, err);
     if (r < 0)
         return error_prefix(err, r, "%s", config->data_dir);
-    buf_addf(&path, "%s/catalog.db", config->data_dir);
+    buf_addf(&path, "%s/" CATALOG_FILE, config->data_dir);
     open_catalog(s, buf_cstr(&path));
-    r = open_parts(s, config->data_dir, err);
+    admin_apply_policies(s);
+    buf_clear(&path);
+    buf_addf(&path, "%s/" AUDIT_FILE, config->data_dir);
+    r = audit_open(buf_cstr(&path), &s->audit, err);
+    if (r == 0)
+        r = open_parts(s, config->data_dir, err);
     if (r == 0)
         r = jobs_start(s, &s->jobs, err);
     if (r == 0)
@@ -333,6 +343,7 @@ void server_stop(struct server *s)
     names_close(s->names);
     control_free(s->control);
     auth_free(s->auth);
+    audit_close(s->audit);
     tenant_limits_free(s->limits);
     deployments_free(s->deployments);
     mask_free(s->mask);

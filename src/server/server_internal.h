@@ -22,6 +22,7 @@ struct server {
     struct jobs *jobs;               /* jobs.c: queues and workers */
     struct auth *auth;               /* auth.c: tokens, tenants */
     struct tenant_limits *limits;    /* tenant_limits.c */
+    struct audit *audit;             /* audit.c */
     struct mask *mask;               /* mask.c: the rules */
     struct deployments *deployments; /* deployments.c: versions seen */
     struct control *control;         /* control.c: agents, directives */

@@ -128,7 +128,7 @@ static void everyone_may_come_in_until_there_is_a_token(struct test *t)
     CHECK_INT(t, ask(&w, &q, &who, &err), 0);
     CHECK_STR(t, who.tenant, "default");
     CHECK_STR(t, who.actor, "anonymous");
-    CHECK_INT(t, who.roles, ROLE_INGEST | ROLE_READ | ROLE_ADMIN);
+    CHECK_INT(t, who.roles, ROLE_INGEST | ROLE_READ | ROLE_ADMIN | ROLE_OPERATOR);
     add(&w, t, "acme", ROLE_INGEST, 0);
     CHECK(t, auth_is_required(w.auth));
     CHECK_INT(t, ask(&w, &q, &who, &err), -EACCES);
