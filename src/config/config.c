@@ -29,7 +29,7 @@ const char *config_flag_name(const struct config_key *key, char text[CONFIG_NAME
 
     assert(n < CONFIG_NAME_MAX);
     for (size_t i = 0; i <= n; i++)
-        text[i] = key->name[i] == '.' || key->name[i] == '_' ? '-' : key->name[i];
+        text[i] = (char)(key->name[i] == '.' || key->name[i] == '_' ? '-' : key->name[i]);
     return text;
 }
 
@@ -290,6 +290,8 @@ static int find_file(struct config *c, const struct config_input *in, struct err
     static const char *const places[] = {CONFIG_FILE_LOCAL, CONFIG_FILE_ETC};
     const char *named = named_file(in);
 
+    if (in->text.len > 0)
+        return config_read_yaml(c, in->text, err);
     if (named && *named)
         return read_file(c, named, err);
     for (size_t i = 0; in->looks_for_a_file && i < ARRAY_SIZE(places); i++) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -70,6 +71,7 @@ struct config_input {
     size_t n_args;
     const char *const *env; /* "NAME=VALUE" up to NULL; NULL: no variables */
     bool looks_for_a_file;  /* where none is named: the two above */
+    struct bytes text;      /* instead of any file, when it is not empty */
 };
 
 enum config_source { CONFIG_BY_DEFAULT, CONFIG_BY_FILE, CONFIG_BY_VARIABLE, CONFIG_BY_FLAG };

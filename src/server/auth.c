@@ -13,7 +13,7 @@
 #include "wire/base64.h"
 
 #define EVERYTHING (ROLE_INGEST | ROLE_READ | ROLE_ADMIN) /* of one tenant */
-#define TOKEN_MAX  512                                    /* bytes of what may be a token */
+#define TOKEN_MAX  ((size_t)512)                          /* bytes of what may be a token */
 #define WATCH_NS   1000000000
 
 struct auth {

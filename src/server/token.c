@@ -55,13 +55,13 @@ bool token_id(struct bytes text, struct bytes *ret)
 static const struct {
     const char *name;
     unsigned role;
-} roles[] = {{"ingest", ROLE_INGEST}, {"read", ROLE_READ}, {"admin", ROLE_ADMIN}};
+} known[] = {{"ingest", ROLE_INGEST}, {"read", ROLE_READ}, {"admin", ROLE_ADMIN}};
 
 static unsigned role_of(struct bytes name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
-        if (bytes_are(name, roles[i].name))
-            return roles[i].role;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (bytes_are(name, known[i].name))
+            return known[i].role;
     }
     return 0;
 }
@@ -87,13 +87,13 @@ int token_roles_parse(struct bytes text, unsigned *ret, struct error *err)
     return 0;
 }
 
-void token_roles_text(unsigned set, struct buf *out)
+void token_roles_text(unsigned roles, struct buf *out)
 {
     const char *comma = "";
 
-    for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
-        if (set & roles[i].role) {
-            buf_addf(out, "%s%s", comma, roles[i].name);
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (roles & known[i].role) {
+            buf_addf(out, "%s%s", comma, known[i].name);
             comma = ",";
         }
     }
