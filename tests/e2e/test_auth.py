@@ -1,7 +1,11 @@
 """Tokens, tenants, roles and limits of a running server."""
 
 import base64
+import http.client
 import json
+import shutil
+import ssl
+import subprocess
 import time
 
 import pytest
@@ -267,3 +271,54 @@ def test_an_admin_token_of_the_config_opens_everything(new_server):
     server = new_server(env={"VESTA_ADMIN_TOKEN": "correct-horse-battery"})
     assert server.get("/api/v1/services")[0] == 401
     assert admin(server, "GET", "tokens", headers=bearer("correct-horse-battery"))[0] == 200
+
+
+def openssl(*args):
+    subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """A CA, and what it has signed for a server and for a client named agent-7."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not installed, so there are no certificates to show")
+    here = tmp_path_factory.mktemp("certificates")
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *new, "-keyout", here / "ca.key", "-out", here / "ca.pem",
+            "-subj", "/CN=test CA", "-days", 2)
+    for name, subject in (("server", "/CN=localhost"), ("client", "/CN=agent-7")):
+        (here / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+        openssl("req", *new, "-keyout", here / f"{name}.key", "-out", here / f"{name}.csr",
+                "-subj", subject)
+        openssl("x509", "-req", "-in", here / f"{name}.csr", "-CA", here / "ca.pem", "-CAkey",
+                here / "ca.key", "-CAcreateserial", "-out", here / f"{name}.pem", "-days", 2,
+                "-extfile", here / "extensions")
+    return here
+
+
+def over_tls(server, certificates, path, shows=None, method="GET", body=None, headers=None):
+    """The status of a request over TLS; None when the handshake is refused."""
+    context = ssl.create_default_context(cafile=certificates / "ca.pem")
+    if shows:
+        context.load_cert_chain(certificates / f"{shows}.pem", certificates / f"{shows}.key")
+    connection = http.client.HTTPSConnection(*server.address, context=context, timeout=10)
+    try:
+        connection.request(method, path, body=body, headers=headers or {})
+        return connection.getresponse().status
+    except (ssl.SSLError, ConnectionError):
+        return None
+    finally:
+        connection.close()
+
+
+def test_a_client_certificate_is_asked_for_and_may_stand_for_a_token(new_server, certificates):
+    flags = [f"--tls-cert-file={certificates}/server.pem", f"--tls-key-file={certificates}/server.key",
+             f"--tls-client-ca-file={certificates}/ca.pem", "--auth=on"]
+    plain = new_server(*flags, data="plain")
+    roles = new_server(*flags, "--tls-client-roles=ingest", data="roles")
+    send = dict(path="/api/v1/profiles?service.name=shop", method="POST", body=STACKS)
+    assert over_tls(plain, certificates, "/healthz") is None
+    assert over_tls(plain, certificates, "/healthz", "client") == 200
+    assert over_tls(plain, certificates, shows="client", **send) == 401
+    assert over_tls(roles, certificates, shows="client", **send) == 200
+    assert over_tls(roles, certificates, "/api/v1/services", "client") == 401
