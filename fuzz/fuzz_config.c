@@ -19,7 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         config_print(first, &text);
         in.text = buf_bytes(&text);
         REQUIRE(config_load(&server_config_table, &in, &again, &err) == 0);
-        for (const struct config_key *key; (key = config_next_change(first, again, &at));)
+        for (const struct config_key *key;
+             (key = config_next_change(&server_config_table, config_values(first),
+                                       config_values(again), &at));)
             REQUIRE(key->flags & CONFIG_SECRET || key->type == CONFIG_STRING ||
                     key->type == CONFIG_LIST); /* a URL's password was left out */
     }

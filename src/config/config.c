@@ -384,12 +384,12 @@ void config_set_default(struct config *c, const char *key, const char *text, con
     origin->name = why;
 }
 
-const struct config_key *config_next_change(struct config *a, struct config *b, size_t *at)
+const struct config_key *config_next_change(const struct config_table *table, const void *a,
+                                            const void *b, size_t *at)
 {
-    assert(a->table == b->table);
-    while (*at < a->table->n_keys) {
-        const struct config_key *key = &a->table->keys[(*at)++];
-        if (!config_values_equal(key, a->values, b->values))
+    while (*at < table->n_keys) {
+        const struct config_key *key = &table->keys[(*at)++];
+        if (!config_values_equal(key, a, b))
             return key;
     }
     return NULL;

@@ -98,8 +98,9 @@ enum config_source config_source_of(const struct config *c, const char *key);
  * and `why` are static and sound. */
 void config_set_default(struct config *c, const char *key, const char *text, const char *why);
 
-/* Steps through the keys whose values differ, from *at = 0 on; NULL at the end. */
-const struct config_key *config_next_change(struct config *a, struct config *b, size_t *at);
+/* Steps through the keys whose values differ in two structs, from *at = 0 on; NULL at the end. */
+const struct config_key *config_next_change(const struct config_table *table, const void *a,
+                                            const void *b, size_t *at);
 
 /* Variables that look like ours and are not: "VESTA_TLS_CERTFILE is not known; did you mean ...?",
  * a line each. */

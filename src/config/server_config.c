@@ -58,10 +58,11 @@ static const struct config_key keys[] = {
      "The service.name of its own profiles.", .also = "OTEL_SERVICE_NAME"},
 
     {"tls.cert_file", CONFIG_STRING, AT(tls_cert_file), "",
-     "The certificate chain, PEM. With it every address speaks TLS only. Read again on SIGHUP.",
-     .flags = RELOADS},
+     "The certificate chain, PEM. With it every address speaks TLS only. Its content, and that of "
+     "the "
+     "key, is read again on SIGHUP."},
     {"tls.key_file", CONFIG_STRING, AT(tls_key_file), "",
-     "The private key of the certificate, PEM.", .flags = RELOADS},
+     "The private key of the certificate, PEM."},
     {"tls.client_ca_file", CONFIG_STRING, AT(tls_client_ca_file), "",
      "Certificates, PEM, one of which must have signed that of every client. Connections without "
      "such a certificate are refused."},
@@ -84,7 +85,7 @@ static const struct config_key keys[] = {
     {"tenant.profiles_per_second", CONFIG_U64, AT(tenant_profiles_per_s), "0",
      "How many profiles a tenant may send. 0 is no limit.", .flags = RELOADS},
     {"tenant.series_max", CONFIG_U32, AT(tenant_series_max), "100000",
-     "How many label sets a tenant may have. 0 is no limit.", .flags = RELOADS},
+     "How many label sets a tenant may have. 0 is no limit."},
     {"tenant.queries_max", CONFIG_U32, AT(tenant_queries_max), "32",
      "How many queries of a tenant run at once. 0 is no limit.", .flags = RELOADS},
 
@@ -160,11 +161,11 @@ static const struct config_key keys[] = {
      .flags = RELOADS},
 
     {"debuginfo.urls", CONFIG_LIST, AT(debuginfod), "",
-     "debuginfod servers that are asked for debug files by build id.", .flags = RELOADS},
+     "debuginfod servers that are asked for debug files by build id."},
     {"debuginfo.dirs", CONFIG_LIST, AT(debug_dirs), "/usr/lib/debug",
-     "Directories with debug files, by build id.", .flags = RELOADS},
+     "Directories with debug files, by build id."},
     {"debuginfo.allow_private_urls", CONFIG_BOOL, AT(allow_private_urls), "false",
-     "URLs that the server fetches may lead to loopback and private addresses.", .flags = RELOADS},
+     "URLs that the server fetches may lead to loopback and private addresses."},
 
     {"log.level", CONFIG_STRING, AT(log_level), "info",
      "The least important lines that are logged.", .flags = RELOADS,

@@ -300,15 +300,15 @@ const char *server_address(const struct server *s, size_t i)
 
 /* ---- While it runs */
 
-/* What cannot change without a restart. */
 static void name_unchangeable(struct server *s, const struct server_config *to)
 {
-    const struct server_config *from = s->config;
-    if (strcmp(from->data_dir, to->data_dir) != 0)
-        server_log(s, 2, "data_dir changes with a restart only");
-    if (from->memory_limit != to->memory_limit || from->threads != to->threads ||
-        from->ingest_workers != to->ingest_workers || from->query_workers != to->query_workers)
-        server_log(s, 2, "memory_limit, threads and workers change with a restart only");
+    size_t at = 0;
+
+    for (const struct config_key *key;
+         (key = config_next_change(&server_config_table, s->config, to, &at));) {
+        if (!(key->flags & CONFIG_RELOADS))
+            server_log(s, 2, "%s changes with a restart only", key->name);
+    }
 }
 
 int server_reload(struct server *s, const struct server_config *config, struct error *err)

@@ -371,7 +371,7 @@ static void what_is_printed_reads_as_the_same(struct test *t)
     CHECK_STR(t, err.text, "");
     size_t at = 0;
     if (d)
-        CHECK(t, config_next_change(c, d, &at) == NULL);
+        CHECK(t, config_next_change(&table, config_values(c), config_values(d), &at) == NULL);
 }
 
 static void secrets_are_not_printed(struct test *t)
@@ -399,11 +399,13 @@ static void changes_are_found_key_by_key(struct test *t)
               load(&(struct given){.file = "net: {hosts: [a, c]}\nwork: {workers: 4}\n"}, &c, &err),
               0);
     CHECK_INT(t, load(&(struct given){.file = "mode: on\n"}, &d, &err), 0);
-    const struct config_key *first = config_next_change(c, d, &at);
-    const struct config_key *second = config_next_change(c, d, &at);
+    const struct config_key *first =
+        config_next_change(&table, config_values(c), config_values(d), &at);
+    const struct config_key *second =
+        config_next_change(&table, config_values(c), config_values(d), &at);
     CHECK(t, first && strcmp(first->name, "mode") == 0);
     CHECK(t, second && strcmp(second->name, "net.hosts") == 0 && second->flags & CONFIG_RELOADS);
-    CHECK(t, config_next_change(c, d, &at) == NULL);
+    CHECK(t, config_next_change(&table, config_values(c), config_values(d), &at) == NULL);
 }
 
 static void defaults_may_follow_from_other_values(struct test *t)

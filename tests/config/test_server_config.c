@@ -67,7 +67,8 @@ static void keys_of_a_section_stand_together(struct test *t)
     CHECK_INT(t, load((const char *[]){"--config", path, NULL}, &d, &err), 0);
     CHECK_STR(t, err.text, "");
     if (d)
-        CHECK(t, config_next_change(c, d, &at) == NULL);
+        CHECK(t, config_next_change(&server_config_table, config_values(c), config_values(d),
+                                    &at) == NULL);
     unlink(path);
 }
 

@@ -104,9 +104,11 @@ def test_a_server_reads_its_file_again_when_told(new_server, tmp_path):
     path.write_text("tenant: {queries_max: 6}\nlog: {level: oops}\n")
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "log.level is \"oops\"" in server.log_text())
-    path.write_text("tenant: {queries_max: 6}\n")
+    path.write_text("tenant: {queries_max: 6}\nthreads: 1\n")
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "the configuration was read again" in server.log_text())
+    assert "threads changes with a restart only" in server.log_text()
+    assert "tenant.queries_max changes" not in server.log_text()
     assert server.get("/healthz")[0] == 200
 
 
