@@ -42,13 +42,12 @@ static unsigned row_of(const struct heat *h, int64_t value)
 /* The right edge of the slot that a moment is in. */
 static int64_t slot_of(const struct heat *h, int64_t time_ms)
 {
-    int64_t since = time_ms - h->request->start_ms;
-    if (since <= 0)
-        return h->request->start_ms;
-    int64_t steps = since / h->step_ms + (since % h->step_ms != 0);
-    int64_t edge;
-    if (__builtin_mul_overflow(steps, h->step_ms, &edge) ||
-        __builtin_add_overflow(edge, h->request->start_ms, &edge))
+    int64_t start_ms = h->request->start_ms, since, edge;
+    if (time_ms <= start_ms)
+        return start_ms;
+    if (__builtin_sub_overflow(time_ms, start_ms, &since) ||
+        __builtin_mul_overflow(since / h->step_ms + (since % h->step_ms != 0), h->step_ms, &edge) ||
+        __builtin_add_overflow(edge, start_ms, &edge))
         return h->request->end_ms;
     return edge;
 }

@@ -12,7 +12,8 @@ struct pyroscope_scope {
     struct pyroscope_names names;
     struct pyroscope_type type;
     struct pyroscope_selection selection;
-    bool is_empty; /* nothing can be selected */
+    bool is_empty;        /* nothing can be selected */
+    struct error trouble; /* why the answer is incomplete, if it is */
 };
 
 /* The selection of a request that lists: `texts` are its matchers. Without a start or an end all
@@ -25,6 +26,9 @@ int pyroscope_scope_list(struct call *c, const struct pyroscope_request *q,
 int pyroscope_scope_select(struct call *c, const struct pyroscope_request *q,
                            struct pyroscope_scope *ret, struct error *err);
 void pyroscope_scope_done(struct pyroscope_scope *s);
+
+/* Says that an answer is incomplete in a header: the messages have no place for it. */
+void pyroscope_tell_trouble(struct call *c, const struct error *trouble);
 
 /*
  * The stacks that a request asks for, merged into one profile of `set`, which owns it: of spans,

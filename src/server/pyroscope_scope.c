@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "server/names.h"
 #include "server/pyroscope_query.h"
 #include "server/server_internal.h"
 
@@ -46,6 +47,8 @@ static int open_scope(struct call *c, const struct pyroscope_request *q,
     r = pyroscope_selection_read(from, &ret->names, &ret->selection, err);
     ret->query = ret->all;
     ret->query.selector = &ret->selection.ours;
+    ret->query.trouble = &ret->trouble;
+    names_for_query(c, &ret->query);
     ret->is_empty = ret->selection.is_empty || ret->all.from_ns >= ret->all.to_ns;
     return r;
 }
@@ -67,6 +70,12 @@ int pyroscope_scope_select(struct call *c, const struct pyroscope_request *q,
         return r;
     struct pyroscope_selectors from = {.texts = &q->selector, .n = 1, .type = &ret->type};
     return open_scope(c, q, &from, ret, err);
+}
+
+void pyroscope_tell_trouble(struct call *c, const struct error *trouble)
+{
+    if (trouble->text[0])
+        http_reply_headerf(&c->reply, "x-vesta-incomplete", "%s", trouble->text);
 }
 
 void pyroscope_scope_done(struct pyroscope_scope *s)

@@ -205,7 +205,10 @@ static int ask_series(struct call *c, const struct pyroscope_request *q,
         .memory_limit = scope->query.memory_limit,
         .cancelled = c->cancelled,
     };
-    return store_aggregate(c->server->store, &plan, s->answer, err);
+    int r = store_aggregate(c->server->store, &plan, s->answer, err);
+    if (r == 0 && s->answer->is_incomplete)
+        pyroscope_tell_trouble(c, &s->answer->trouble);
+    return r;
 }
 
 static int cell_value(const struct pyroscope_request *q, const struct store_cell *cell, double *ret,

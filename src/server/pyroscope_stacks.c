@@ -240,6 +240,7 @@ int pyroscope_stacks(struct call *c, const struct pyroscope_request *q, struct p
         if (r == 0)
             r = unite(&g, &p, err);
         vec_done(set->budget, &g.found);
+        pyroscope_tell_trouble(c, &scope.trouble);
     }
     pyroscope_scope_done(&scope);
     if (r == 0 && p && q->has_pgo)

@@ -1,9 +1,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "config/config.h"
-#include "lib/sim_fs.h"
-#include "lib/test.h"
+#include "lib/calls.h"
 #include "server/server_internal.h"
 #include "wire/protobuf.h"
 
@@ -11,8 +9,7 @@
 #define S ((int64_t)1000000000)
 
 struct world {
-    struct sim_fs *sim;
-    struct config *config;
+    struct calls calls;
     struct server *server;
     struct store_source *source;
     int64_t start; /* a whole minute, an hour ago */
@@ -100,9 +97,9 @@ static const struct incoming usual[] = {
 static void world_init(struct world *w)
 {
     struct error err = {""};
-    *w = (struct world){.sim = sim_fs_new(1)};
-    must(server_config_load(&(struct config_input){0}, &w->config, &err), &err);
-    must(server_open(server_config_of(w->config), sim_fs_fs(w->sim), &w->server, &err), &err);
+    *w = (struct world){0};
+    calls_begin(NULL, &w->calls);
+    w->server = w->calls.server;
     must(store_source_new(w->server->store, 0, &w->source, &err), &err);
     /* At a whole ten minutes, the longest step that is asked for. */
     w->start = (clock_wall_ns(clock_real()) / (600 * S) - 6) * 600 * S;
@@ -114,28 +111,15 @@ static void world_done(struct world *w)
 {
     http_reply_done(&w->reply);
     store_source_free(w->source);
-    server_stop(w->server);
-    config_free(w->config);
-    sim_fs_free(w->sim);
+    calls_end(&w->calls);
 }
 
 static void request(struct world *w, const char *method, const char *path, const char *type,
                     struct bytes body)
 {
-    const char *query = strchr(path, '?');
-    size_t n = query ? (size_t)(query - path) : strlen(path);
-    struct http_header headers[] = {{BYTES("content-type"), bytes_of(type)}};
-    struct http_request q = {.method = bytes_of(method),
-                             .path = {(const uint8_t *)path, n},
-                             .query = bytes_of(query ? query + 1 : ""),
-                             .headers = headers,
-                             .n_headers = 1,
-                             .body = body,
-                             .body_file = -1,
-                             .body_len = body.len};
+    const char *const headers[] = {"content-type", type, NULL};
     http_reply_done(&w->reply);
-    w->reply = (struct http_reply){0};
-    server_handle(w->server, &q, &w->reply);
+    w->reply = call_send(&w->calls, method, path, headers, body);
 }
 
 /* Asks in JSON; START and END in it stand for the range of all there is. */
