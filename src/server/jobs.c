@@ -84,6 +84,7 @@ void worker_ration_end(struct worker *w)
     w->source->is_too_large = true;
     w->source->budget.limit = SHARE_BYTES;
     store_source_reset(w->source);
+    mask_forget(w->masked, w->source);
     if (w->server->jobs)
         pthread_mutex_unlock(&w->server->jobs->large_lock);
 }

@@ -429,6 +429,13 @@ static void mask_attribute(struct mask_memory *m, struct dict *d, const struct a
     *n += changed;
 }
 
+void mask_forget(struct mask_memory *m, struct store_source *source)
+{
+    drop_tables(m);
+    m->dict = NULL;
+    memset(source->rewrites, 0, sizeof(source->rewrites));
+}
+
 static bool make_room(struct mask_memory *m, size_t n)
 {
     for (unsigned i = 0; i < STORE_ROLES; i++) {

@@ -47,5 +47,8 @@ void mask_memory_free(struct mask_memory *m); /* NULL is fine */
  * number of texts that were masked goes to *ret. -ENOBUFS when there is no memory for it. */
 int mask_source(struct mask_memory *m, struct store_source *source, size_t *ret, struct error *err);
 
+/* Gives back what the tables of this source take: after a request that needed much. */
+void mask_forget(struct mask_memory *m, struct store_source *source);
+
 /* One value, label rules: itself, or a masked one in `arena`; "***" when there is no room. */
 struct bytes mask_value(struct mask_memory *m, struct bytes value, struct arena *arena);

@@ -238,6 +238,10 @@ static void a_new_dictionary_is_looked_at_again(struct test *t)
     add_frame(&f, "f", "/home/eve/a.js");
     CHECK_INT(t, run(t, &f), 1);
     CHECK_STR(t, kept(&f, STORE_PATHS, "/home/eve/a.js"), "/home/*/a.js");
+    mask_forget(f.memory, &f.source);
+    CHECK_STR(t, kept(&f, STORE_PATHS, "/home/eve/a.js"), "/home/eve/a.js");
+    CHECK_INT(t, run(t, &f), 1);
+    CHECK_STR(t, kept(&f, STORE_PATHS, "/home/eve/a.js"), "/home/*/a.js");
     fixture_done(&f);
 }
 
