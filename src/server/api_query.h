@@ -16,7 +16,7 @@ struct api_param {
     size_t place; /* among all of them, as they came */
 };
 
-#define API_PARAMS_MAX 256
+#define API_PARAMS_MAX 1024
 #define API_BY_MAX     16
 
 enum api_format { API_JSON, API_COLUMNS, API_NDJSON, API_DOT };

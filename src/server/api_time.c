@@ -26,11 +26,13 @@ static int write_type(const struct api_query *q, struct json_writer *w, struct e
     return 0;
 }
 
-static void write_groups(const struct timeline *t, struct json_writer *w)
+static void write_groups(const struct timeline *t, size_t limit, struct json_writer *w)
 {
+    json_key(w, "all_groups");
+    json_u64(w, t->series.len);
     json_key(w, "groups");
     json_begin_array(w);
-    for (size_t i = 0; i < t->series.len; i++) {
+    for (size_t i = 0; i < t->series.len && i < limit; i++) {
         const struct timeline_series *s = &t->series.data[i];
         json_begin_object(w);
         api_labels(w, "labels", s->labels, t->n_group_by);
@@ -41,7 +43,7 @@ static void write_groups(const struct timeline *t, struct json_writer *w)
     json_end_array(w);
 }
 
-static void write_points(const struct timeline *t, bool is_function, struct sheet *s)
+static void write_points(const struct timeline *t, size_t limit, bool is_function, struct sheet *s)
 {
     sheet_table(s, "points", SHEET_COLUMNS);
     struct sheet_column *group = sheet_column(s, "group", COLUMN_U32);
@@ -49,7 +51,7 @@ static void write_points(const struct timeline *t, bool is_function, struct shee
     struct sheet_column *value = sheet_column(s, "value", COLUMN_I64);
     struct sheet_column *flat = is_function ? sheet_column(s, "flat", COLUMN_I64) : NULL;
     struct sheet_column *profiles = sheet_column(s, "profiles", COLUMN_U32);
-    for (size_t i = 0; i < t->series.len; i++) {
+    for (size_t i = 0; i < t->series.len && i < limit; i++) {
         const struct timeline_series *series = &t->series.data[i];
         for (size_t k = series->first; k < series->first + series->n; k++) {
             const struct timeline_point *p = &t->points.data[k];
@@ -63,17 +65,23 @@ static void write_points(const struct timeline *t, bool is_function, struct shee
     }
 }
 
+#define GROUPS_MAX 1000000
+
 static int reply_timeline(struct api_query *q, const struct timeline *t, bool is_function,
                           struct error *err)
 {
     struct sheet s;
+    uint64_t limit;
+    int r = api_number(q, "limit", GROUPS_MAX, GROUPS_MAX, &limit, err);
+    if (r < 0)
+        return r;
     sheet_init(&s, &q->call->budget);
     api_head(q, &s.head);
-    int r = write_type(q, &s.head, err);
+    r = write_type(q, &s.head, err);
     json_key(&s.head, "step_ns");
     json_i64_string(&s.head, t->step_ns);
-    write_groups(t, &s.head);
-    write_points(t, is_function, &s);
+    write_groups(t, (size_t)limit, &s.head);
+    write_points(t, (size_t)limit, is_function, &s);
     if (r == 0)
         r = api_reply_sheet(q, &s, err);
     sheet_done(&s);
@@ -190,7 +198,8 @@ static int handle(struct call *c, struct error *err)
 
 #define P_TIME                                                                                     \
     API_P_SELECT API_P_TYPE "step: length of a step, as 15s, default about a 120th of the range; " \
-                            "by: labels to group by, repeated or with commas between; "
+                            "by: labels to group by, repeated or with commas between; "            \
+                            "limit: groups, those with the largest totals, default all; "
 
 const struct route api_time_routes[] = {
     API_ROUTE("timeline", 0, "Value per step, grouped by labels", P_TIME API_P_FORMAT),

@@ -56,7 +56,8 @@ static const struct {
                "frames:@Frames stacks:@StackColumns stack_frames:@StackFrames"},
     {"Group", "labels:o total:i"},
     {"Points", "group:[i start_ns:[n value:[i flat:[i profiles:[i"},
-    {"Timeline", "from_ns:n until_ns:n type:s unit:s step_ns:n groups:[@Group points:@Points"},
+    {"Timeline",
+     "from_ns:n until_ns:n type:s unit:s step_ns:n all_groups:i groups:[@Group points:@Points"},
     {"Cells", "column:[i row:[i value:[i"},
     {"HeatMap", "from_ns:n until_ns:n type:s unit:s start_ns:n column_ns:n n_columns:i n_rows:i "
                 "max:i cells:@Cells"},

@@ -229,6 +229,9 @@ static void values_over_time(struct test *t)
     start(t, &w);
     asks(t, &w, "/api/v1/timeline?by=service.name&step=1h", 200, "\"step_ns\":\"3600000000000\"",
          "{\"labels\":{\"service.name\":\"checkout\"},\"total\":80}", "\"value\":[", NULL);
+    asks(t, &w, "/api/v1/timeline?by=service.name&step=1h&limit=1", 200,
+         "\"all_groups\":2,\"groups\":[{\"labels\":{\"service.name\":\"checkout\"},\"total\":80}]",
+         NULL);
     asks(t, &w, "/api/v1/function?function=parse&step=1d", 200, "\"flat\":[", "\"total\":50", NULL);
     asks(t, &w, "/api/v1/heatmap?rows=10", 200, "\"n_rows\":10,", "\"cells\":{\"column\":[", NULL);
     asks(t, &w, "/api/v1/timeline?step=1ms", 400, "step: the range has more than", NULL);
