@@ -5,9 +5,11 @@
 
 #include "base/cleanup.h"
 #include "cli/beside.h"
+#include "cli/bucket.h"
 #include "cli/command.h"
 #include "cli/push.h"
 #include "cli/watch.h"
+#include "net/s3.h"
 
 /* `vesta push`: files, a folder that is watched, or a bucket, to a server. */
 
@@ -19,6 +21,10 @@ static int push_files(struct pusher *p, const struct options *o, struct error *e
     p->n_of = o->n_args;
     for (size_t i = 0; r >= 0 && i < o->n_args; i++) {
         p->n_at = i;
+        if (s3_is_url(o->args[i])) {
+            r = bucket_push(p, o->args[i], err);
+            continue;
+        }
         r = push_file(p, AT_FDCWD, o->args[i], err);
         if (r > 0 && strcmp(o->args[i], "-") != 0)
             beside_write(o, o->args[i]);

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "cli/bucket.h"
 #include "cli/color.h"
 #include "cli/command.h"
 #include "cli/load.h"
@@ -22,6 +23,7 @@
 #include "cli/terminal.h"
 #include "config/server_config.h"
 #include "formats/format.h"
+#include "net/s3.h"
 
 #define ASKING (OPTIONS_SERVER | OPTIONS_SELECT)
 #define INPUT_AND_REPORT                                                                           \
@@ -273,6 +275,10 @@ int command_write(const struct options *o, struct bytes content, bool is_binary)
         errno = -r;
         return r < 0 ? command_fail(-EIO, (error_set(&err, r, "could not write: %m"), &err))
                      : VESTA_EXIT_OK;
+    }
+    if (s3_is_url(o->output)) {
+        r = bucket_put(o, o->output, content, "application/octet-stream", &err);
+        return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
     }
     r = write_file(o->output, content);
     errno = -r;

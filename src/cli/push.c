@@ -324,7 +324,7 @@ int push_file(struct pusher *p, int folder, const char *path, struct error *err)
 {
     CLEANUP(buf_done) struct buf content = {0};
     CLEANUP(sidecar_done) struct sidecar sidecar = {0};
-    struct stat st;
+    struct stat st = {0};
     int64_t now = clock_wall_ns(clock_real());
     struct push_item item = {.name = path, .sidecar = &sidecar, .time_ns = now};
 
@@ -362,10 +362,8 @@ int push_exit(struct pusher *p, int r, const struct error *err)
 {
     push_summary(p);
     if (r < 0 && r != -ECANCELED) {
-        (void)command_fail(r, err);
-        return r == -EAGAIN || http_should_retry(r, NULL) ? VESTA_EXIT_LATER
-               : r == -EINVAL                             ? VESTA_EXIT_USAGE
-                                                          : VESTA_EXIT_ERROR;
+        int code = command_fail(r, err);
+        return r == -EAGAIN || http_should_retry(r, NULL) ? VESTA_EXIT_LATER : code;
     }
     return p->rejected > 0 ? VESTA_EXIT_ERROR : VESTA_EXIT_OK;
 }

@@ -151,7 +151,7 @@ int remote_call(struct remote *r, const struct remote_call *call, struct budget 
         .is_repeatable = true, /* the server knows what it has */
     };
     int result = http_fetch(r->client, &fetch, b, ret, err);
-    if (result == -ECONNREFUSED || result == -ENOENT)
+    if (result == -ECONNREFUSED)
         return error_prefix(err, result, "no server at %s", r->shown);
     return result;
 }

@@ -88,8 +88,10 @@ static int connect_one(struct client_conn *c, const struct sockaddr *address, so
     if (r < 0)
         return r;
     errno = failure;
+    /* Nobody listens there, or not yet: to callers that is the same. */
+    int code = c->o->unix_path && failure == ENOENT ? -ECONNREFUSED : -failure;
     return c->o->unix_path
-               ? error_set(err, -failure, "could not connect to \"%s\": %m", c->o->unix_path)
+               ? error_set(err, code, "could not connect to \"%s\": %m", c->o->unix_path)
                : error_set(err, -failure, "could not connect to %s:%s: %m", c->url.host,
                            c->url.port);
 }
@@ -141,7 +143,7 @@ static int connect_unix(struct client_conn *c, struct error *err)
 
     if (strlen(c->o->unix_path) >= sizeof(address.sun_path))
         return error_set(err, -EINVAL, "\"%s\" is too long for a socket's path", c->o->unix_path);
-    strcpy(address.sun_path, c->o->unix_path);
+    memcpy(address.sun_path, c->o->unix_path, strlen(c->o->unix_path) + 1);
     return connect_one(c, (const struct sockaddr *)&address, sizeof(address), err);
 }
 

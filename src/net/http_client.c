@@ -148,9 +148,10 @@ static int send_file(struct attempt *a, struct error *err)
                           (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return error_set(err, n < 0 ? -errno : -EIO, "could not read what is to be sent: %s",
-                             n < 0 ? strerror(errno) : "it has become shorter");
+        if (n < 0)
+            return error_set(err, -errno, "could not read what is to be sent: %m");
+        if (n == 0)
+            return error_set(err, -EIO, "what is to be sent has become shorter");
         int r = client_conn_send(c, (struct bytes){a->client->chunk, (size_t)n}, err);
         if (r != 0)
             return r;
@@ -476,7 +477,7 @@ bool http_should_retry(int r, const struct http_answer *a)
 {
     switch (r) {
     case 0:
-        return a->status == 429 || a->status == 502 || a->status == 503 || a->status == 504;
+        return a && (a->status == 429 || a->status == 502 || a->status == 503 || a->status == 504);
     case -ECONNREFUSED:
     case -ECONNRESET:
     case -ECONNABORTED:
@@ -485,7 +486,6 @@ bool http_should_retry(int r, const struct http_answer *a)
     case -ENETUNREACH:
     case -ENETDOWN:
     case -ETIMEDOUT:
-    case -ENOENT: /* a Unix socket that is not there yet */
         return true;
     default:
         return false;

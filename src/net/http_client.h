@@ -106,7 +106,7 @@ struct bytes http_answer_body(const struct http_answer *a);
 void http_answer_done(struct budget *b, struct http_answer *a);
 
 /* Whether it is worth while to try again later: nobody answers, or the server is too busy or
- * restarting (429, 502, 503, 504). `r` is what http_fetch() returned. */
+ * restarting (429, 502, 503, 504). `r` is what http_fetch() returned; `a` may be NULL. */
 bool http_should_retry(int r, const struct http_answer *a);
 
 /*

@@ -10,9 +10,11 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
+import urllib.request
 
 import pytest
 
@@ -486,3 +488,155 @@ def test_sidecars_and_pictures_of_a_watched_folder_go_with_their_file(watch, rec
 def test_a_folder_that_is_not_there_is_told(vesta, tmp_path):
     result = vesta("push", "--watch", tmp_path / "none", check=1)
     assert "could not open folder" in result.err.decode()
+
+
+# ---- Buckets
+
+MOTO = "5.0.28"
+S3_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-x-1"}
+
+
+@pytest.fixture(scope="module")
+def moto():
+    """moto's S3 server, installed once into the build folder."""
+    folder = BUILD / "e2e-moto"
+    python = folder / "bin" / "python"
+    packages = [f"moto[s3]=={MOTO}", "flask==3.0.3", "flask-cors==5.0.0", "boto3==1.35.99"]
+    if not (folder / "done").exists():
+        try:
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True,
+                           timeout=60)
+            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True,
+                           capture_output=True, timeout=180)
+        except (subprocess.SubprocessError, OSError) as e:
+            why = getattr(e, "stderr", None) or b""
+            pytest.skip(f"moto could not be installed: {e} {why.decode(errors='replace')[-200:]}")
+        (folder / "done").touch()
+    port = unused_port()
+    process = subprocess.Popen([folder / "bin" / "moto_server", "-H", "127.0.0.1", "-p", str(port)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def is_up():
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) == 0
+        wait_until(is_up, 30)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def bucket(moto):
+    """s3(method, path, body) against an empty bucket, with `url`, `name` and `env`."""
+    def call(method, path, body=None):
+        r = urllib.request.Request(f"{moto}/{call.name}{path}", data=body, method=method,
+                                   headers={"Content-Type": "application/octet-stream"})
+        with urllib.request.urlopen(r) as answer:
+            return answer.read()
+    call.name = "b-" + str(time.monotonic_ns())
+    call.url = f"s3://{call.name}"
+    call.env = {**S3_KEYS, "AWS_ENDPOINT_URL": moto}
+    call("PUT", "")
+    return call
+
+
+def with_boto(bucket, key):
+    """An object's content, as Amazon's own library gets it."""
+    script = ("import boto3, sys\n"
+              "o = boto3.client('s3').get_object(Bucket=sys.argv[1], Key=sys.argv[2])\n"
+              "sys.stdout.buffer.write(o['Body'].read())")
+    return subprocess.run([BUILD / "e2e-moto" / "bin" / "python", "-c", script, bucket.name, key],
+                          env={**os.environ, **bucket.env, "AWS_DEFAULT_REGION": "eu-x-1"},
+                          check=True, capture_output=True).stdout
+
+
+def test_profiles_in_a_bucket_are_pushed_with_their_sidecars(vesta, receiver, bucket):
+    bucket("PUT", "/spool/a%20%26b.folded", STACKS)
+    bucket("PUT", "/spool/a%20%26b.folded.json", b'{"service": "shop"}')
+    bucket("PUT", "/spool/c.folded", b"c 1\n")
+    bucket("PUT", "/other/d.folded", b"d 1\n")
+    vesta("push", "--url", receiver.url, f"{bucket.url}/spool/", env=bucket.env, check=0)
+    assert sorted(bodies(receiver)) == [b"c 1\n", STACKS]
+    by_body = {g["body"]: g["params"] for g in receiver.got}
+    assert by_body[STACKS]["label.service.name"] == "shop"
+    assert abs(int(by_body[b"c 1\n"]["from"]) / 1e9 - time.time()) < 60  # as old as the object
+
+
+def test_a_bucket_of_many_pages_is_pushed_whole(vesta, receiver, bucket):
+    for i in range(1005):
+        bucket("PUT", f"/many/{i:04}.empty", b"")
+    bucket("PUT", "/many/9999.folded", b"last 1\n")
+    vesta("push", "--url", receiver.url, f"{bucket.url}/many", env=bucket.env, check=0)
+    assert bodies(receiver) == [b"last 1\n"]
+
+
+def test_a_selection_goes_to_a_bucket_and_comes_back(vesta, new_server, bucket, tmp_path):
+    server = new_server()
+    path = tmp_path / "cpu.folded"
+    path.write_bytes(STACKS)
+    vesta("push", "--url", server.url, "--service", "shop", "--label", "pod=a", path, check=0)
+    key = f"{bucket.url}/kept/cpu.pb.gz"
+    vesta("get", '{service.name="shop", pod="a"}', "--url", server.url, "-o", key, env=bucket.env,
+          check=0)
+    assert with_boto(bucket, "kept/cpu.pb.gz").startswith(b"\x1f\x8b")
+    sidecar = json.loads(with_boto(bucket, "kept/cpu.pb.gz.json"))
+    assert sidecar["labels"] == {"service.name": "shop", "pod": "a"}
+    other = new_server(data="other")
+    vesta("push", "--url", other.url, key, env=bucket.env, check=0)
+    top = vesta("top", '{service.name="shop", pod="a"}', "--url", other.url, "--json", check=0).json
+    assert {e["name"]: e["flat"] for e in top["entries"]}["render"] == 70
+    refused = vesta("get", "{}", "--url", server.url, "-o", "s3://no-such-bucket/x.pb.gz",
+                    env=bucket.env, check=1)
+    assert "NoSuchBucket" in refused.err.decode()
+
+
+def test_what_a_bucket_does_not_have_is_told(vesta, receiver, bucket):
+    empty = vesta("push", "--url", receiver.url, f"{bucket.url}/none", env=bucket.env)
+    assert empty.code == 3
+    assert "there is nothing under" in empty.err.decode()
+    missing = vesta("push", "--url", receiver.url, "s3://no-such-bucket/x", env=bucket.env, check=1)
+    assert "NoSuchBucket" in missing.err.decode()
+    keyless = vesta("push", "--url", receiver.url, f"{bucket.url}/x",
+                    env={**bucket.env, "AWS_ACCESS_KEY_ID": ""}, check=2)
+    assert "AWS_ACCESS_KEY_ID" in keyless.err.decode()
+    assert receiver.got == []
+
+
+def test_signatures_agree_with_those_of_amazons_own_library(vesta, moto, bucket, tmp_path):
+    """What is sent is signed again by botocore, from the same request and time."""
+    heads = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listener.accept()
+        heads.append(connection.recv(65536).decode())
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    vesta("push", "s3://bucket/a b&c/ä+", "--s3-endpoint", endpoint,
+          env={**bucket.env, "AWS_SESSION_TOKEN": "tok+en="}, check=1)
+    listener.close()
+    script = tmp_path / "sign.py"
+    script.write_text("""
+import json, sys
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+a = json.load(sys.stdin)
+r = AWSRequest(a["method"], a["url"], headers=a["headers"])
+r.context["timestamp"] = a["time"]
+signer = S3SigV4Auth(Credentials("test", "secret", "tok+en="), "s3", "eu-x-1")
+print(signer.signature(signer.string_to_sign(r, signer.canonical_request(r)), r))
+""")
+    lines = heads[0].split("\r\n")
+    method, target, _ = lines[0].split(" ")
+    headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+    signed = {k: v for k, v in headers.items() if k.lower().startswith("x-amz")}
+    done = subprocess.run(
+        [BUILD / "e2e-moto" / "bin" / "python", script], capture_output=True, check=True,
+        input=json.dumps({"method": method, "url": endpoint + target, "headers": signed,
+                          "time": headers["x-amz-date"]}).encode())
+    assert headers["authorization"].endswith("Signature=" + done.stdout.decode().strip())
