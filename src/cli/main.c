@@ -447,7 +447,7 @@ int main(int argc, char **argv)
     bool has_regex = false;
     if (word[0] == '-' && (c = find_dashed(argc, argv, &has_regex)))
         return has_regex ? run(c, argc, argv) : run(c, argc - 1, argv + 1);
-    if (load_is_source(word) || word[0] == '-')
+    if (load_is_source(word) || word[0] == '-' || strchr(word, '{'))
         return run(&shell, argc, argv);
     print_name();
     fprintf(stderr, "there is no command or file \"%s\"; see \"vesta help\"\n", word);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/must.h"
 #include "net/url.h"
+#include "wire/inflate.h"
 
 /* "host:4040" is what people type; "unix:/path" is a socket. */
 static int find_server(struct remote *r, const char *url, struct error *err)
@@ -123,16 +124,34 @@ void remote_path(struct buf *out, const char *path, struct bytes params)
     }
 }
 
+/* What came packed is put in its place unpacked. */
+static int unpack_body(struct http_answer *a, struct budget *b, struct error *err)
+{
+    struct unpacked u = {0};
+
+    if (!bytes_are(http_answer_header(a, "content-encoding"), "gzip"))
+        return 0;
+    int r = unpack(CODEC_GZIP, http_answer_body(a), b, &u, err);
+    if (r < 0)
+        return error_prefix(err, r, "the server's answer");
+    http_body_done(b, &a->body);
+    a->body.data.data = u.data;
+    a->body.data.len = u.len;
+    a->body.data.cap = u.cap;
+    return 0;
+}
+
 int remote_call(struct remote *r, const struct remote_call *call, struct budget *b,
                 struct http_answer *ret, struct error *err)
 {
     CLEANUP(buf_done) struct buf url = {0};
-    struct http_header headers[REMOTE_HEADERS_MAX + 3];
+    struct http_header headers[REMOTE_HEADERS_MAX + 4];
     size_t n = r->n_headers;
 
     if (!r->client)
         r->client = http_client_new(&r->http);
     memcpy(headers, r->headers, n * sizeof(headers[0]));
+    headers[n++] = (struct http_header){BYTES("accept-encoding"), BYTES("gzip")};
     if (call->content_type)
         headers[n++] = (struct http_header){BYTES("content-type"), bytes_of(call->content_type)};
     if (call->content_encoding)
@@ -153,6 +172,11 @@ int remote_call(struct remote *r, const struct remote_call *call, struct budget 
     int result = http_fetch(r->client, &fetch, b, ret, err);
     if (result == -ECONNREFUSED)
         return error_prefix(err, result, "no server at %s", r->shown);
+    if (result < 0)
+        return result;
+    result = unpack_body(ret, b, err);
+    if (result < 0)
+        http_answer_done(b, ret);
     return result;
 }
 

@@ -34,7 +34,7 @@ struct remote_call {
     const char *accept;                          /* or NULL */
 };
 
-/* GET, or POST with a body. 0 and any status; errors name the server. */
+/* GET, or POST with a body. 0 and any status, the body unpacked; errors name the server. */
 int remote_call(struct remote *r, const struct remote_call *call, struct budget *b,
                 struct http_answer *ret, struct error *err);
 
