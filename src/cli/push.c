@@ -180,6 +180,8 @@ static int take_answer(struct pusher *p, const char *name, const struct http_ans
         p->rejected += c.rejected;
         if (c.rejected > 0)
             say(p, name, c.why[0] ? c.why : "rejected");
+        else if (c.stored + c.duplicates == 0)
+            say(p, name, "holds no profile");
         return c.rejected == 0;
     }
     int r = remote_refusal(&p->remote, a, err);

@@ -163,6 +163,12 @@ def test_many_files_share_a_connection_and_one_bad_one_keeps_none_out(vesta, rec
     assert len(receiver.got) == 5
 
 
+def test_a_file_without_profiles_is_told(vesta, receiver, stacks):
+    receiver.script = [(200, {}, {"stored": 0, "duplicates": 0, "rejected": 0})]
+    result = vesta("push", "--url", receiver.url, stacks, check=0)
+    assert "cpu.folded: holds no profile" in result.err.decode()
+
+
 def test_a_large_file_is_sent_whole(vesta, receiver, tmp_path):
     big = tmp_path / "big.folded"
     big.write_bytes(b"main;a 1\n" * (70 << 17))
