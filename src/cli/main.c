@@ -163,9 +163,6 @@ int command_fail(int r, const struct error *err)
     case -ENODATA:
         return VESTA_EXIT_NO_DATA;
     case -EAGAIN:
-    case -ECONNREFUSED:
-    case -EHOSTUNREACH:
-    case -ETIMEDOUT:
         return VESTA_EXIT_LATER;
     default:
         return VESTA_EXIT_ERROR;

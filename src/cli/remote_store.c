@@ -94,8 +94,10 @@ static int ask(struct remote_store *s, const char *path, const struct buf *param
         call.path = buf_cstr(&full);
     }
     int r = remote_call(&s->remote, &call, b, ret, err);
-    if (r < 0 || ret->status == 200)
-        return r;
+    if (r < 0)
+        return http_should_retry(r, NULL) ? -EAGAIN : r;
+    if (ret->status == 200)
+        return 0;
     r = remote_refusal(&s->remote, ret, err);
     http_answer_done(b, ret);
     return r == -ENODATA ? 1 : r;
@@ -224,18 +226,29 @@ static int list_series(struct store *store, const struct store_scope *scope, sto
     return ask_list(self_of(store), "/api/v1/series", &params, &l, err);
 }
 
+static int note_instant(void *ctx, const struct store_series *series)
+{
+    struct store_series *all = ctx;
+    all->is_instant = all->is_instant || series->is_instant;
+    return 0;
+}
+
 /* All of them as one: the server adds up samples whose stacks and labels are equal. */
-static int find_samples(struct remote_store *s, struct buf *params, store_found_fn sink, void *ctx,
-                        struct error *err)
+static int find_samples(struct remote_store *s, const struct store_find *find, struct buf *params,
+                        store_found_fn sink, void *ctx, struct error *err)
 {
     struct budget b;
     struct profile *p = NULL;
     struct store_series series = {0};
+    struct store_scope scope = {find->tenant, find->selector, find->from_ns, find->to_ns};
 
+    int r = list_series(&s->base, &scope, note_instant, &series, err);
+    if (r < 0)
+        return r;
     budget_init(&b, BUDGET_DEFAULT_BYTES);
     struct profile_set *set = profile_set_new(&b);
     buf_add_str(params, "&labels=1&instant=sum");
-    int r = fetch_profile(s, params, set, &p, err);
+    r = fetch_profile(s, params, set, &p, err);
     if (r == 0) {
         struct store_found found = {.series = &series,
                                     .start_ns = p->time_unix_ns,
@@ -259,7 +272,7 @@ static int find_profiles(struct store *store, const struct store_find *find, sto
     if (find->has_id)
         add_hex(&params, "id", find->id, 16);
     if (find->with_samples)
-        return find_samples(self_of(store), &params, sink, ctx, err);
+        return find_samples(self_of(store), find, &params, sink, ctx, err);
     if (find->limit > 0)
         remote_param_i64(&params, "limit", (int64_t)find->limit);
     return ask_list(self_of(store), "/api/v1/profiles", &params, &l, err);

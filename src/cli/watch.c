@@ -186,14 +186,17 @@ static int move_one(const struct watch *w, const char *name)
     return -EEXIST;
 }
 
-static void move_done(struct watch *w, const char *name)
+/* Whether the file itself is there now. */
+static bool move_done(struct watch *w, const char *name)
 {
+    bool is_moved = false;
     static const char *const endings[] = {"", ".json", ".svg", ".speedscope.json"};
 
     for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
         char one[NAME_MAX + 32];
         snprintf(one, sizeof(one), "%s%s", name, endings[i]);
         int r = move_one(w, one);
+        is_moved = is_moved || (r == 0 && i == 0);
         if (r == 0 || (r == -ENOENT && i > 0))
             continue;
         CLEANUP(buf_done) struct buf text = {0};
@@ -201,6 +204,7 @@ static void move_done(struct watch *w, const char *name)
         buf_addf(&text, "could not be moved to \"%s\": %m", w->p->o->done_dir);
         tell(w, one, buf_cstr(&text));
     }
+    return is_moved;
 }
 
 static int push_one(struct watch *w, const struct found *f, struct error *err)
@@ -213,14 +217,13 @@ static int push_one(struct watch *w, const struct found *f, struct error *err)
     if (r < 0)
         return r;
     mark.is_ok = r > 0;
-    watch_state_add(w->state, f->name, &mark);
-    if (!mark.is_ok)
-        return 0;
-    tell(w, f->name, w->p->stored > before ? "stored" : "was there already");
-    buf_addf(&path, "%s/%s", w->folder, f->name);
-    beside_write(w->p->o, buf_cstr(&path));
-    if (w->done >= 0)
-        move_done(w, f->name);
+    if (mark.is_ok) {
+        tell(w, f->name, w->p->stored > before ? "stored" : "was there already");
+        buf_addf(&path, "%s/%s", w->folder, f->name);
+        beside_write(w->p->o, buf_cstr(&path));
+    }
+    if (!mark.is_ok || w->done < 0 || !move_done(w, f->name))
+        watch_state_add(w->state, f->name, &mark);
     return 0;
 }
 

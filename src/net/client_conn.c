@@ -157,8 +157,10 @@ static int tls_error(struct client_conn *c, struct error *err)
     /* What is left there would be taken for the reason of a later failure on this thread. */
     while (c->lib->ERR_get_error() != 0)
         ;
-    return error_set(err, -EPROTO, "TLS with %s:%s failed: %s", c->url.host, c->url.port,
-                     why ? why : "unknown reason");
+    bool is_closed = verify == X509_V_OK &&
+                     (code == 0 || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
+    return error_set(err, is_closed ? -ECONNRESET : -EPROTO, "TLS with %s:%s failed: %s",
+                     c->url.host, c->url.port, why ? why : "unknown reason");
 }
 
 /* After a TLS call that could not finish: waits for what it wants. 1 = at the end, 0 = try again.

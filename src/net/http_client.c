@@ -224,9 +224,10 @@ static int receive_answer(struct attempt *a, struct http1_response *response, st
         ssize_t n = client_conn_receive(&c->conn, c->chunk, CHUNK, err);
         if (n < 0)
             return (int)n;
-        if (n == 0
-                ? !http1_response_end(response)
-                : !http1_response_feed(response, (struct bytes){c->chunk, (size_t)n}, take_body, a))
+        if (n == 0 && !http1_response_end(response)) /* perhaps it is being restarted */
+            return error_set(err, -ECONNRESET, "%s: %s", a->url.host, response->failure);
+        if (n > 0 &&
+            !http1_response_feed(response, (struct bytes){c->chunk, (size_t)n}, take_body, a))
             return refused_by_reader(a, response, err);
     }
     return 0;
