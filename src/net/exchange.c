@@ -310,8 +310,8 @@ static int keep_body(struct exchange *x, struct bytes part)
         return 413;
     if (x->public.request.body_file < 0 && total > x->public.memory_max && x->server->o.spool_dir &&
         !open_file(x)) {
-        http_server_log(x->server, 3, "could not write a body to a file in \"%s\": %s",
-                        x->server->o.spool_dir, strerror(errno));
+        http_server_log(x->server, 3, "could not write a body to a file in \"%s\": %m",
+                        x->server->o.spool_dir);
         return 429;
     }
     if (x->public.request.body_file >= 0)
@@ -480,67 +480,67 @@ static void put_down(struct exchange *x, bool is_last)
     }
 }
 
-void http_reply_send(struct http_exchange *public, struct http_reply *reply)
+void http_reply_send(struct http_exchange *x, struct http_reply *reply)
 {
-    struct exchange *x = exchange_of(public);
+    struct exchange *e = exchange_of(x);
 
-    pthread_mutex_lock(&x->lock);
-    x->reply = *reply;
+    pthread_mutex_lock(&e->lock);
+    e->reply = *reply;
     *reply = (struct http_reply){0};
-    x->has_reply = true;
-    put_down(x, true);
+    e->has_reply = true;
+    put_down(e, true);
 }
 
-void http_reply_begin(struct http_exchange *public, struct http_reply *reply)
+void http_reply_begin(struct http_exchange *x, struct http_reply *reply)
 {
-    struct exchange *x = exchange_of(public);
+    struct exchange *e = exchange_of(x);
 
-    pthread_mutex_lock(&x->lock);
-    x->reply = *reply;
+    pthread_mutex_lock(&e->lock);
+    e->reply = *reply;
     *reply = (struct http_reply){0};
-    x->has_reply = x->is_in_pieces = true;
-    x->waiting += x->reply.body.len;
-    put_down(x, false);
+    e->has_reply = e->is_in_pieces = true;
+    e->waiting += e->reply.body.len;
+    put_down(e, false);
 }
 
-int http_reply_write(struct http_exchange *public, struct buf *part)
+int http_reply_write(struct http_exchange *x, struct buf *part)
 {
-    struct exchange *x = exchange_of(public);
-    bool may_wait = !loop_is_mine(x->home->loop);
+    struct exchange *e = exchange_of(x);
+    bool may_wait = !loop_is_mine(e->home->loop);
 
-    pthread_mutex_lock(&x->lock);
-    while (may_wait && x->waiting >= WINDOW && !x->is_gone)
-        pthread_cond_wait(&x->room, &x->lock);
-    if (x->is_gone || part->len == 0) {
-        bool is_gone = x->is_gone;
-        pthread_mutex_unlock(&x->lock);
+    pthread_mutex_lock(&e->lock);
+    while (may_wait && e->waiting >= WINDOW && !e->is_gone)
+        pthread_cond_wait(&e->room, &e->lock);
+    if (e->is_gone || part->len == 0) {
+        bool is_gone = e->is_gone;
+        pthread_mutex_unlock(&e->lock);
         buf_done(part);
         return is_gone ? -ECANCELED : 0;
     }
-    x->waiting += part->len;
-    if (x->part.len == 0) {
-        buf_done(&x->part);
-        x->part = *part;
+    e->waiting += part->len;
+    if (e->part.len == 0) {
+        buf_done(&e->part);
+        e->part = *part;
         *part = (struct buf){0};
     } else {
-        buf_add_bytes(&x->part, buf_bytes(part));
+        buf_add_bytes(&e->part, buf_bytes(part));
         buf_done(part);
     }
-    put_down(x, false);
+    put_down(e, false);
     return 0;
 }
 
-void http_reply_end(struct http_exchange *public, struct buf *trailers)
+void http_reply_end(struct http_exchange *x, struct buf *trailers)
 {
-    struct exchange *x = exchange_of(public);
+    struct exchange *e = exchange_of(x);
 
-    pthread_mutex_lock(&x->lock);
-    x->is_ended = true;
+    pthread_mutex_lock(&e->lock);
+    e->is_ended = true;
     if (trailers) {
-        x->trailers = *trailers;
+        e->trailers = *trailers;
         *trailers = (struct buf){0};
     }
-    put_down(x, true);
+    put_down(e, true);
 }
 
 /* ---- clocks ---- */

@@ -208,10 +208,10 @@ static void head_complete(struct session *s)
         tell(s);
 }
 
-bool http1_session_asks_upgrade(struct http_session *base, const struct http_request **ret_request,
-                                struct bytes *ret_settings)
+bool http1_session_asks_upgrade(struct http_session *session,
+                                const struct http_request **ret_request, struct bytes *ret_settings)
 {
-    struct session *s = session_of(base);
+    struct session *s = session_of(session);
 
     if (s->state != AT_UPGRADE)
         return false;
@@ -220,9 +220,9 @@ bool http1_session_asks_upgrade(struct http_session *base, const struct http_req
     return true;
 }
 
-void http1_session_end_upgrade(struct http_session *base, bool is_taken, struct buf *rest)
+void http1_session_end_upgrade(struct http_session *session, bool is_taken, struct buf *rest)
 {
-    struct session *s = session_of(base);
+    struct session *s = session_of(session);
 
     if (!is_taken) {
         tell(s);

@@ -153,8 +153,8 @@ static void clients_wait(struct loop_io *io, uint32_t events)
             continue;
         if (fd < 0) {
             count_up(&s->refused, 1);
-            http_server_log(s, 2, "could not accept a connection on %s: %s", l->address,
-                            strerror(-fd));
+            errno = -fd;
+            http_server_log(s, 2, "could not accept a connection on %s: %m", l->address);
             if (fd == -EMFILE || fd == -ENFILE)
                 accept_and_drop(s, l);
             rest_listeners(s);
@@ -293,7 +293,8 @@ static int start_threads(struct http_server *s, struct error *err)
         s->homes[i].has_thread = r == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return r == 0 ? 0 : error_set(err, r, "could not start a thread: %s", strerror(-r));
+    errno = -r;
+    return r == 0 ? 0 : error_set(err, r, "could not start a thread: %m");
 }
 
 int http_server_start(const struct http_server_options *o, struct http_server **ret,

@@ -98,9 +98,10 @@ struct http_session *http2_session_new(const struct http_events *events,
  * behind the request is moved to `rest` and only free() is left to do; not taken, the request is
  * told of as usual.
  */
-bool http1_session_asks_upgrade(struct http_session *s, const struct http_request **ret_request,
+bool http1_session_asks_upgrade(struct http_session *session,
+                                const struct http_request **ret_request,
                                 struct bytes *ret_settings);
-void http1_session_end_upgrade(struct http_session *s, bool is_taken, struct buf *rest);
+void http1_session_end_upgrade(struct http_session *session, bool is_taken, struct buf *rest);
 
 /* HTTP/1.1 "upgrade: h2c": the HTTP/2 session that goes on, with the request (whose method, path
  * and headers are copied) as its stream 1, told of with the first feed() or take_output().

@@ -134,7 +134,7 @@ static int open_one(const char *address, const struct addrinfo *a, struct listen
                              address);
         return error_set(err, -errno, "could not listen on %s: %m", address);
     }
-    struct sockaddr_storage got;
+    struct sockaddr_storage got = {0};
     socklen_t len = sizeof(got);
     if (getsockname(fd, (struct sockaddr *)&got, &len) < 0)
         return error_set(err, -errno, "could not ask for the address of %s: %m", address);
@@ -173,7 +173,7 @@ static int open_tcp(const char *address, struct listener *ret, struct error *err
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *all;
-    char host[256];
+    char host[256] = "";
     const char *port = NULL;
 
     int r = split(address, host, sizeof(host), &port, err);
