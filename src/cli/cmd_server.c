@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -76,6 +77,17 @@ static void serve(struct run *run, const struct options *o, const sigset_t *sign
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
+/* Connections are descriptors, and what a shell allows by default is a tenth of connections_max. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int cmd_server(const struct command *self, struct options *o)
 {
     struct run run = {0};
@@ -83,6 +95,7 @@ int cmd_server(const struct command *self, struct options *o)
     sigset_t signals;
 
     (void)self;
+    allow_descriptors();
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

@@ -42,7 +42,7 @@ struct exchange {
     struct loop_task task;
     pthread_mutex_t lock;
     pthread_cond_t room;
-    bool is_posted, has_reply, is_in_pieces, is_ended, is_gone;
+    bool is_posted, has_reply, is_in_pieces, is_ended, is_broken, is_gone;
     size_t waiting; /* bytes of the reply that are not written yet */
     struct http_reply reply;
     struct buf part, trailers;
@@ -425,6 +425,7 @@ static void deliver(struct loop_task *task)
     pthread_mutex_lock(&x->lock);
     x->is_posted = false;
     bool has_reply = x->has_reply, is_in_pieces = x->is_in_pieces, is_ended = x->is_ended;
+    bool is_broken = x->is_broken;
     if (has_reply) {
         reply = x->reply;
         x->reply = (struct http_reply){0};
@@ -450,7 +451,9 @@ static void deliver(struct loop_task *task)
         x->sent += reply.body.len;
         stream->session->ops->reply(stream->session, stream, &reply, !is_in_pieces);
     }
-    if (is_in_pieces && (part.len > 0 || is_ended)) {
+    if (is_broken) {
+        stream->session->ops->reset(stream->session, stream); /* x may be gone */
+    } else if (is_in_pieces && (part.len > 0 || is_ended)) {
         x->sent += part.len;
         stream->session->ops->reply_more(stream->session, stream, &part, is_ended, &trailers);
     }
@@ -528,6 +531,15 @@ int http_reply_write(struct http_exchange *x, struct buf *part)
     }
     put_down(e, false);
     return 0;
+}
+
+void http_reply_break_off(struct http_exchange *x)
+{
+    struct exchange *e = exchange_of(x);
+
+    pthread_mutex_lock(&e->lock);
+    e->is_ended = e->is_broken = true;
+    put_down(e, true);
 }
 
 void http_reply_end(struct http_exchange *x, struct buf *trailers)

@@ -57,6 +57,8 @@ void http_reply_send(struct http_exchange *x, struct http_reply *reply);
 void http_reply_begin(struct http_exchange *x, struct http_reply *reply);
 int http_reply_write(struct http_exchange *x, struct buf *part);
 void http_reply_end(struct http_exchange *x, struct buf *trailers);
+/* Instead of ending: the rest cannot be had, and the client is to see that some is missing. */
+void http_reply_break_off(struct http_exchange *x);
 
 struct http_listen {
     const char *address; /* "127.0.0.1:4040", "[::1]:4040", ":4040" (every address), "unix:/path" */

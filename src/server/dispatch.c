@@ -313,10 +313,11 @@ void job_finish(struct job *j, int r, const struct error *err)
     count_answer(j, r);
     if (j->has_begun) {
         struct http_exchange *x = c->exchange;
-        if (r < 0)
-            atomic_store(&x->cancelled, true);
         job_free(j);
-        http_reply_end(x, NULL);
+        if (r < 0)
+            http_reply_break_off(x);
+        else
+            http_reply_end(x, NULL);
         return;
     }
     if (r < 0)

@@ -26,8 +26,8 @@
  * A server for tests, and clients that send exactly the bytes they are told to.
  *
  * What it answers is in the path: /echo the body, /held nothing until release(), /stream MiBs in
- * pieces from a thread of its own, /refused 403 before the body, /small has a limit of 10 bytes,
- * /file spools beyond 1,000; everything else "hello".
+ * pieces from a thread of its own (?broken is not ended), /refused 403 before the body, /small has
+ * a limit of 10 bytes, /file spools beyond 1,000; everything else "hello".
  */
 struct serving {
     struct http_server *server;
@@ -90,7 +90,10 @@ static inline void *serving_stream(void *arg)
             atomic_fetch_add(&s->stream_parts, 1);
     }
     atomic_store(&s->stream_result, r);
-    http_reply_end(x, NULL);
+    if (bytes_are(x->request.query, "broken"))
+        http_reply_break_off(x);
+    else
+        http_reply_end(x, NULL);
     return NULL;
 }
 

@@ -296,6 +296,25 @@ static void a_slow_reader_gets_all_and_slows_the_writer(struct test *t)
     http_server_free(s.server);
 }
 
+static void a_reply_that_is_broken_off_looks_it(struct test *t)
+{
+    struct serving s = {0};
+    struct buf got = {0};
+
+    if (!start(t, &s))
+        return;
+    int fd = client_open(&s);
+    client_send(fd, GET("/stream?broken"));
+    (void)client_read(fd, &got, "(end)", 2000);
+    CHECK(t, bytes_find(buf_bytes(&got), BYTES("begin\n")) &&
+                 !bytes_find(buf_bytes(&got), BYTES("\r\n0\r\n\r\n")));
+    CHECK(t, bytes_find(buf_bytes(&got), BYTES("(end)")));
+    CHECK(t, becomes(&s.n_done, 1));
+    close(fd);
+    buf_done(&got);
+    http_server_free(s.server);
+}
+
 static void tells_at_once_when_a_client_leaves(struct test *t)
 {
     struct serving s = {0};
@@ -754,6 +773,7 @@ static const struct test_case cases[] = {
     TEST(closes_the_slow),
     TEST(gives_up_on_those_who_do_not_read),
     TEST(a_slow_reader_gets_all_and_slows_the_writer),
+    TEST(a_reply_that_is_broken_off_looks_it),
     TEST(tells_at_once_when_a_client_leaves),
     TEST(tells_when_the_deadline_has_passed),
     TEST(a_body_that_is_broken_off_ends_its_exchange),
