@@ -119,7 +119,8 @@ static void ready(struct loop_io *io, uint32_t events)
 {
     struct conn *c = (struct conn *)io;
 
-    if (events & (EPOLLERR | EPOLLHUP)) {
+    /* In HTTP/2 a client that says nothing more cannot take anything either: windows stay shut. */
+    if (events & (EPOLLERR | EPOLLHUP) || (events & EPOLLRDHUP && c->is_http2)) {
         conn_close(c);
         return;
     }
@@ -288,7 +289,7 @@ static void at_end(struct conn *c)
     c->is_eof = true;
     c->can_read = false;
     exchange_cancel_all(c);
-    if (!exchange_any_handed(c) && out_waiting(c) == 0)
+    if (c->is_http2 || (!exchange_any_handed(c) && out_waiting(c) == 0))
         conn_close(c);
 }
 

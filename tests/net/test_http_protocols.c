@@ -126,6 +126,60 @@ static void gives_up_on_streams_whose_window_stays_shut(struct test *t)
     http_server_free(s.server);
 }
 
+/* Streams that are reset and connections that end while threads answer. */
+static void *make_storm(void *arg)
+{
+    struct serving *s = arg;
+    static const char *const paths[] = {"/", "/stream", "/large", "/refused", "/stream?broken"};
+    struct buf got = {0};
+    static atomic_uint seeds;
+    unsigned seed = atomic_fetch_add(&seeds, 1);
+
+    for (int i = 0; i < 30; i++) {
+        struct buf out = {0};
+        int fd = client_open(s);
+        buf_add_str(&out, PREFACE);
+        add_frame(&out, 4, 0, 0, (struct bytes){0});
+        for (uint8_t id = 1; id < 20; id = (uint8_t)(id + 2)) {
+            add_get(&out, id, paths[(unsigned)rand_r(&seed) % ARRAY_SIZE(paths)]);
+            if (rand_r(&seed) % 3 == 0)
+                add_frame(&out, 3, 0, id, (struct bytes){(const uint8_t *)"\0\0\0\x08", 4});
+        }
+        send_buf(fd, &out);
+        if (rand_r(&seed) % 2)
+            (void)client_read(fd, &got, "hello\n", 20);
+        close(fd);
+    }
+    buf_done(&got);
+    return NULL;
+}
+
+static void http2_clients_may_leave_at_any_moment(struct test *t)
+{
+    struct serving s = {0};
+    pthread_t threads[3];
+    struct http_server_stat stat;
+
+    if (!start(t, &s))
+        return;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, make_storm, &s);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 20000; i++) {
+        http_server_stat(s.server, &stat);
+        if (stat.connections == 0 && atomic_load(&s.n_done) == atomic_load(&s.n_head))
+            break;
+        sleep_ms(1);
+    }
+    CHECK_INT(t, stat.connections, 0);
+    CHECK_INT(t, atomic_load(&s.n_done), atomic_load(&s.n_head));
+    CHECK(t, atomic_load(&s.n_head) > 100);
+    http_server_stat(s.server, &stat);
+    CHECK_INT(t, stat.body_memory, 0);
+    http_server_free(s.server);
+}
+
 /* ---- TLS ---- */
 
 static char tls_dir[64];
@@ -258,11 +312,9 @@ static void refuses_certificates_that_cannot_be_read(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(a_reset_stream_is_cancelled_and_others_go_on),
-    TEST(tells_http2_clients_to_go_away),
-    TEST(gives_up_on_streams_whose_window_stays_shut),
-    TEST(speaks_tls_and_reloads_certificates),
-    TEST(asks_clients_for_certificates),
+    TEST(a_reset_stream_is_cancelled_and_others_go_on), TEST(tells_http2_clients_to_go_away),
+    TEST(gives_up_on_streams_whose_window_stays_shut),  TEST(http2_clients_may_leave_at_any_moment),
+    TEST(speaks_tls_and_reloads_certificates),          TEST(asks_clients_for_certificates),
     TEST(refuses_certificates_that_cannot_be_read),
 };
 TEST_MAIN(cases)
