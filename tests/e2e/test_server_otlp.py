@@ -301,3 +301,21 @@ def test_new_rules_hold_for_names_that_were_seen_before(new_server, tmp_path):
             time.sleep(0.02)
     server.post("/v1/profiles", wire.profiles([{"service.name": "after"}]), headers={"content-type": PROTO})
     assert [row["name"] for row in cpu_of(server, "after")["rows"]] == ["task", "main"]
+
+
+def test_a_tenant_over_its_rate_is_told_to_wait(new_server, npm, tmp_path):
+    server = new_server("--tenant-profiles-per-second", "1", otlp=True)
+    (tmp_path / "profiles").write_bytes(wire.profiles([{"service.name": f"s{i}"} for i in range(11)]))
+    answers = []
+    for i in range(4):
+        body = wire.profiles([{"service.name": f"s{i}"} for i in range(6)])
+        answers.append(server.post("/v1/profiles", body, headers={"content-type": PROTO}))
+    refused = [a for a in answers if a[0] == 429]
+    assert refused and answers[0][0] == 200
+    assert int(refused[0][1]["retry-after"]) >= 1
+    assert dict(wire.fields(refused[0][2]))[1] == 8
+    answer = client(npm, "grpc", server.urls[1], PROFILES, "identity", tmp_path / "profiles")
+    assert answer["code"] == 8
+    status = wire.fields(base64.b64decode(answer["status"]))
+    detail = dict(wire.fields(dict(status)[3]))
+    assert detail[1] == b"type.googleapis.com/google.rpc.RetryInfo"

@@ -410,6 +410,25 @@ static void limits_of_labels_and_stacks_are_named(struct test *t)
     calls_end(&c);
 }
 
+static void a_tenant_over_its_rate_is_told_when_to_come_back(struct test *t)
+{
+    struct calls c;
+    calls_config(&c);
+    c.config.tenant_profiles_per_s = 1;
+    calls_open(t, &c);
+    int refused = 0;
+    for (int i = 0; i < 15; i++) {
+        struct http_reply r = send_shop(t, &c);
+        if (r.status == 429) {
+            refused++;
+            CHECK(t, reply_header(&r, "retry-after").len > 0);
+        }
+        http_reply_done(&r);
+    }
+    CHECK(t, refused >= 3 && refused <= 6);
+    calls_end(&c);
+}
+
 static void series_have_a_limit(struct test *t)
 {
     struct calls c;
@@ -583,6 +602,7 @@ static const struct test_case cases[] = {
     TEST(time_that_does_not_fit_is_rejected),
     TEST(secrets_never_reach_the_store),
     TEST(limits_of_labels_and_stacks_are_named),
+    TEST(a_tenant_over_its_rate_is_told_when_to_come_back),
     TEST(series_have_a_limit),
     TEST(a_full_disk_is_said),
     TEST(new_versions_in_the_stream_are_deployments),
