@@ -11,9 +11,9 @@ build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@ninja -C $(BUILD) --quiet
 
-# The main job of this stage: a profile, and where its time went.
+# The main job: a server with an example in it, and what to ask it.
 run: build
-	@$(BUILD)/vesta top 20 examples/shop.pb.gz
+	@tools/run_example.sh $(BUILD)
 
 test:
 	@tools/deps.sh test
@@ -35,7 +35,7 @@ coverage:
 	@tools/deps.sh lint
 	@python3 tools/coverage.py
 
-bench: bench-formats bench-store
+bench: bench-formats bench-store bench-server
 
 bench-%: build
 	@tools/deps.sh test

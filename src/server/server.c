@@ -29,7 +29,7 @@
 
 /* ---- The log */
 
-static const char *const level_names[] = {"debug", "info", "warning", "error"};
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static int level_of(const char *name)
 {
@@ -84,7 +84,7 @@ void server_log(struct server *s, int level, const char *fmt, ...)
     if (strcmp(s->config->log_format, "json") == 0) {
         add_json_line(level, when, text, &line);
     } else {
-        buf_addf(&line, "%s %-7s ", when, level_names[level]);
+        buf_addf(&line, "%s %-5s ", when, level_names[level]);
         add_clean(text, &line);
     }
     buf_add_byte(&line, '\n');
