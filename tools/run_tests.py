@@ -4,8 +4,8 @@
   1. the build, by gcc with warnings as errors
   2. unit tests, layer and header checks
   3. end-to-end tests of the real program
-  4. unit tests again under AddressSanitizer and UndefinedBehaviorSanitizer
-  5. the store's threads under ThreadSanitizer
+  4. unit tests again, and a server under load, with AddressSanitizer and UndefinedBehaviorSanitizer
+  5. the store's and the server's threads, and that server, with ThreadSanitizer
   6. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
 """
 
@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ_SECONDS = 3
+SERVER_LOAD = "tests/e2e/test_server_load.py"
 TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
               "net/http_protocols", "net/http_server"]
 
@@ -70,11 +71,12 @@ def unit_tests(folder, *names):
     add_junit(log, run("meson", "test", "-C", folder, "--print-errorlogs", "--no-rebuild", *names))
 
 
-def e2e_tests():
-    log = ROOT / "build" / "e2e.junit.xml"
+def e2e_tests(folder="build", what="tests/e2e"):
+    log = ROOT / folder / "e2e.junit.xml"
     log.unlink(missing_ok=True)
+    env = {**os.environ, "VESTA_BUILD": str(ROOT / folder)}
     add_junit(log, run(sys.executable, "-m", "pytest", "-q", "--no-header", "-rs", "-p",
-                       "no:cacheprovider", f"--junitxml={log}", "tests/e2e"))
+                       "no:cacheprovider", f"--junitxml={log}", what, env=env))
 
 
 def fuzz():
@@ -98,10 +100,12 @@ def main():
         say("unit tests under ASan and UBSan")
         if build("build-asan", "-Db_sanitize=address,undefined"):
             unit_tests("build-asan")
+            e2e_tests("build-asan", SERVER_LOAD)
         say("threads under TSan")
         if build("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false",
-                 targets=[f"tests/test_{name.split('/')[1]}" for name in TSAN_TESTS]):
+                 targets=["vesta", *(f"tests/test_{name.split('/')[1]}" for name in TSAN_TESTS)]):
             unit_tests("build-tsan", *TSAN_TESTS)
+            e2e_tests("build-tsan", SERVER_LOAD)
         say("fuzz targets: the corpus, then a little fuzzing")
         fuzz()
     say(f"done in {time.monotonic() - started:.0f} s, {Count.skipped} skipped")
