@@ -85,7 +85,7 @@ static const struct config_key keys[] = {
     {"tenant.profiles_per_second", CONFIG_U64, AT(tenant_profiles_per_s), "0",
      "How many profiles a tenant may send. 0 is no limit.", .flags = RELOADS},
     {"tenant.series_max", CONFIG_U32, AT(tenant_series_max), "100000",
-     "How many label sets a tenant may have. 0 is no limit."},
+     "How many label sets a tenant may have. 0 is no limit.", .flags = RELOADS},
     {"tenant.queries_max", CONFIG_U32, AT(tenant_queries_max), "32",
      "How many queries of a tenant run at once. 0 is no limit.", .flags = RELOADS},
 

@@ -103,6 +103,14 @@ static void http_says(void *ctx, int level, const char *text)
 
 /* ---- Opening */
 
+static uint32_t series_max_of(void *ctx, struct bytes tenant)
+{
+    const struct server *s = ctx;
+    uint32_t max = s->limits ? tenant_limits_of(s->limits, tenant).series_max : 0;
+
+    return max ? max : UINT32_MAX;
+}
+
 static int open_store(struct server *s, struct fs *fs, bool background, struct error *err)
 {
     const struct server_config *c = s->config;
@@ -115,7 +123,8 @@ static int open_store(struct server *s, struct fs *fs, bool background, struct e
         .disk_limit = c->disk_limit,
         .max_age_ns = c->retention_ns,
         .max_span_age_ns = c->span_retention_ns,
-        .max_series = c->tenant_series_max,
+        .max_series_of = series_max_of,
+        .max_series_ctx = s,
         .log = store_says,
         .log_ctx = s,
     };

@@ -267,12 +267,21 @@ static struct series *add_group(struct series_table *t, struct series_key key)
     return s ? s : series_table_add(t, &key, 0);
 }
 
+static uint32_t max_series(const struct local *l, struct bytes tenant)
+{
+    const struct local_options *o = &l->options;
+    uint32_t own = o->max_series_of ? o->max_series_of(o->max_series_ctx, tenant) : 0;
+
+    return own ? own : o->max_series;
+}
+
 static int need_series(struct append *x, const struct arrival *a, struct series **ret,
                        struct error *err)
 {
     const struct store_incoming *in = a->in;
     const struct profile *p = in->profile;
-    struct series_table *t = local_tenant(x->l, x->tenant)->series;
+    const struct tenant *tenant = local_tenant(x->l, x->tenant);
+    struct series_table *t = tenant->series;
     struct store_type types[PROFILE_TYPES_MAX];
     struct series_key key = {.labels = in->labels,
                              .n_labels = in->n_labels,
@@ -286,9 +295,10 @@ static int need_series(struct append *x, const struct arrival *a, struct series 
     *ret = series_table_find(t, &key);
     if (*ret)
         return 0;
-    if (series_table_len(t) >= x->l->options.max_series)
+    uint32_t max = max_series(x->l, bytes_of(tenant->name));
+    if (series_table_len(t) >= max)
         return error_set(err, -EDQUOT, "the tenant has %u series: the limit is %u",
-                         series_table_len(t), x->l->options.max_series);
+                         series_table_len(t), max);
     struct series *group = in->is_instant ? NULL : add_group(t, key);
     if (group || in->is_instant)
         *ret = series_table_add(t, &key, group ? group->id : 0);

@@ -30,6 +30,11 @@ struct local_options {
     int64_t max_future_ns;     /* default 1 hour */
     uint32_t max_series;       /* per tenant; default 100,000 */
 
+    /* What one tenant may have instead; 0: max_series. May be NULL. Called from any thread that
+     * appends; must not call the store. */
+    uint32_t (*max_series_of)(void *ctx, struct bytes tenant);
+    void *max_series_ctx;
+
     /* What people should know: recovery, retention, trouble. May be NULL. Called from any thread;
      * must not call the store. */
     void (*log)(void *ctx, const char *text);

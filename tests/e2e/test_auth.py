@@ -176,6 +176,16 @@ def test_tenants_have_limits_of_their_own(guarded):
     assert next(t for t in listed if t["name"] == "slow")["max_bytes"] == 1 << 30
 
 
+def test_a_tenant_has_no_more_series_than_it_may(guarded):
+    admin(guarded, "PUT", "tenants/small", {"series_max": 4}, guarded.operator)
+    small = {**guarded.operator, "X-Scope-OrgID": "small"}
+    answers = [send(guarded, small, service=f"s{i}") for i in range(5)]
+    refused = [json.loads(body) for _, _, body in answers if b"the limit is 4" in body]
+    assert refused and answers[0][0] == 200, answers
+    assert send(guarded, small, service="s0")[0] == 200
+    assert send(guarded, guarded.operator, service="s9")[0] == 200
+
+
 @pytest.mark.parametrize("method, path, body, why", [
     ("POST", "tokens", {"roles": "king"}, '"king\\" is no role'),
     ("POST", "tokens", {}, "a token without roles is of no use"),

@@ -248,6 +248,34 @@ static void too_many_series_are_refused_by_name(struct test *t)
     fixture_done(&f);
 }
 
+static uint32_t series_of_tenant(void *ctx, struct bytes tenant)
+{
+    (void)tenant;
+    return *(uint32_t *)ctx;
+}
+
+static void one_tenant_may_have_more_or_fewer_series(struct test *t)
+{
+    struct fixture f;
+    uint32_t max = 2;
+    fixture_init(t, &f);
+    fixture_crash(&f);
+    f.options.max_series = 3;
+    f.options.max_series_of = series_of_tenant;
+    f.options.max_series_ctx = &max;
+    CHECK_INT(t, fixture_open(&f), 0);
+    struct profile *p = make_profile(f.source, NOW_NS, 0, 1);
+    struct store_outcome out;
+    CHECK_APPEND(t, &f, p, "a", NULL, STORE_STORED);
+    CHECK_INT(t, append_profile(&f, p, "b", NULL, &out), 0);
+    CHECK_STR(t, out.why.text, "the tenant has 2 series: the limit is 2");
+    max = 0; /* as for all */
+    CHECK_APPEND(t, &f, p, "b", NULL, STORE_STORED);
+    CHECK_INT(t, append_profile(&f, p, "c", NULL, &out), 0);
+    CHECK_STR(t, out.why.text, "the tenant has 3 series: the limit is 3");
+    fixture_done(&f);
+}
+
 static void tenants_have_sound_names(struct test *t)
 {
     struct fixture f;
@@ -637,6 +665,7 @@ static const struct test_case cases[] = {
     TEST(a_batch_is_judged_one_by_one),
     TEST(rejections_name_their_limit),
     TEST(too_many_series_are_refused_by_name),
+    TEST(one_tenant_may_have_more_or_fewer_series),
     TEST(tenants_have_sound_names),
     TEST(threads_share_syncs),
     TEST(flushes_and_questions_go_on_meanwhile),
