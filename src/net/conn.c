@@ -165,7 +165,7 @@ static void arrive(struct loop_task *task)
     work(c);
 }
 
-void conn_start(struct home *home, int fd, bool is_tls, const char *peer)
+void conn_start(struct home *home, int fd, bool is_tls, const char *peer, const char *refusal)
 {
     struct conn *c = must_calloc(1, sizeof(*c));
 
@@ -175,6 +175,10 @@ void conn_start(struct home *home, int fd, bool is_tls, const char *peer)
     c->is_busy = true;
     strncpy(c->peer, peer, sizeof(c->peer) - 1);
     c->task.run = arrive;
+    if (refusal) {
+        buf_add_str(&c->out, refusal);
+        c->is_closing = true;
+    }
     atomic_fetch_add(&home->server->n_connections, 1);
     atomic_fetch_add(&home->server->n_busy, 1);
     if (loop_is_mine(home->loop)) {
@@ -183,6 +187,7 @@ void conn_start(struct home *home, int fd, bool is_tls, const char *peer)
         atomic_fetch_sub(&home->server->n_connections, 1);
         atomic_fetch_sub(&home->server->n_busy, 1);
         close(fd);
+        buf_done(&c->out);
         free(c);
     }
 }

@@ -33,8 +33,9 @@ struct conn {
     char *subject; /* of the client's certificate, or NULL */
 };
 
-/* From the thread that accepts: a socket for a home's thread. */
-void conn_start(struct home *home, int fd, bool is_tls, const char *peer);
+/* From the thread that accepts: a socket for a home's thread. With a refusal that is all it is
+ * told. */
+void conn_start(struct home *home, int fd, bool is_tls, const char *peer, const char *refusal);
 
 /* Something is there to be written: has it done soon. */
 void conn_kick(struct conn *c);

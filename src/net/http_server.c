@@ -21,6 +21,7 @@
 
 #define READ_SIZE             ((size_t)64 << 10)
 #define ACCEPTS_MAX           64           /* at once */
+#define REFUSED_MAX           256          /* connections over the limit that are told so */
 #define ACCEPT_REST_NS        100000000LL  /* after a failure */
 #define LET_GO_NS             5000000000LL /* how long freeing waits for those who hold exchanges */
 #define SECOND_NS             1000000000LL
@@ -109,16 +110,15 @@ static void take_connection(struct http_server *s, struct listener *l, int fd, c
 {
     static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n"
                                "retry-after: 1\r\nconnection: close\r\n\r\n";
+    unsigned n = atomic_load(&s->n_connections);
+    bool is_over = n >= s->o.connections_max;
 
-    if (atomic_load(&s->n_connections) >= s->o.connections_max) {
-        count_up(&s->refused, 1);
-        if (!l->is_tls)
-            (void)!send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    count_up(is_over ? &s->refused : &s->accepted, 1);
+    if (is_over && (l->is_tls || n - s->o.connections_max >= REFUSED_MAX)) {
         close(fd);
         return;
     }
-    count_up(&s->accepted, 1);
-    conn_start(&s->homes[s->next_home++ % s->n_homes], fd, l->is_tls, peer);
+    conn_start(&s->homes[s->next_home++ % s->n_homes], fd, l->is_tls, peer, is_over ? busy : NULL);
 }
 
 static void rest_listeners(struct http_server *s)

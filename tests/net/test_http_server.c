@@ -422,6 +422,7 @@ static void turns_away_more_connections_than_allowed(struct test *t)
         CHECK(t, holds(client_read(fds[i], &got, "hello", 2000), "200 OK"));
     }
     fds[2] = client_open(&s);
+    client_send(fds[2], GET("/"));
     CHECK(t, holds(client_read(fds[2], &got, "(end)", 2000), "503 Service Unavailable"));
     close(fds[0]);
     close(fds[1]);
