@@ -2,9 +2,12 @@
 
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
+
+from conftest import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -81,6 +84,23 @@ def test_what_is_printed_can_be_read_again(config):
     again = config("print", file=first).text
     strip = lambda text: [line.split(" #")[0].rstrip() for line in text.splitlines()[1:]]
     assert strip(first) == strip(again)
+
+
+def test_a_file_is_looked_for_where_it_usually_lies(tmp_path):
+    (tmp_path / "vesta.yaml").write_text("threads: 5\n")
+    (tmp_path / "other.yaml").write_text("threads: 6\n")
+
+    def printed(*args, **env):
+        done = subprocess.run([BUILD / "vesta", "config", "print", *args], cwd=tmp_path,
+                              env={"PATH": "/usr/bin", **env}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert printed().startswith("# file: vesta.yaml\n") and "threads: 5 " in printed()
+    assert "threads: 6 " in printed(VESTA_CONFIG="other.yaml")
+    assert "threads: 5 " in printed("--config", "vesta.yaml", VESTA_CONFIG="other.yaml")
+    (tmp_path / "vesta.yaml").unlink()
+    assert "threads: 0 " in printed()
 
 
 def test_a_variable_with_a_typo_is_doubted(config):
