@@ -70,7 +70,8 @@ static bool make_tag(struct api_query *q, char tag[TAG_MAX])
         return false;
     uint64_t changes[] = {store_changes(q->query.store, &scope), names_changes(q->call->server)};
     buf_add(&key, changes, sizeof(changes));
-    snprintf(tag, TAG_MAX, "\"%016llx%016llx\"",
+    /* Weak: packed and plain replies have the same. */
+    snprintf(tag, TAG_MAX, "W/\"%016llx%016llx\"",
              (unsigned long long)checksum64_seeded(key.data, key.len, 1),
              (unsigned long long)checksum64_seeded(key.data, key.len, 2));
     return true;
@@ -79,7 +80,7 @@ static bool make_tag(struct api_query *q, char tag[TAG_MAX])
 /* Whether the client's list of tags has this one. */
 static bool has_tag(struct bytes list, const char *tag)
 {
-    return bytes_are(bytes_trim(list), "*") || bytes_find(list, bytes_of(tag)) != NULL;
+    return bytes_are(bytes_trim(list), "*") || bytes_find(list, bytes_of(tag + 2)) != NULL;
 }
 
 int api_answer(struct call *c, api_run run, struct error *err)
