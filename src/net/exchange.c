@@ -192,7 +192,7 @@ static void refuse(struct exchange *x, int status)
     service->refuse(service->ctx, &x->public, status, &reply);
     if (reply.status == 0)
         reply.status = status;
-    reply.closes = true;
+    reply.closes |= !x->public.request.is_http2; /* there, other streams go on */
     if (status == 408)
         count_up(&x->server->timeouts, 1);
     answer(x, &reply);

@@ -73,6 +73,33 @@ static void a_reset_stream_is_cancelled_and_others_go_on(struct test *t)
     http_server_free(s.server);
 }
 
+static void a_refused_body_leaves_other_streams_alone(struct test *t)
+{
+    struct serving s = {0};
+    struct buf out = {0}, got = {0};
+
+    if (!start(t, &s))
+        return;
+    int fd = client_open(&s);
+    buf_add_str(&out, PREFACE);
+    add_frame(&out, 4, 0, 0, (struct bytes){0});
+    /* POST /small without END_STREAM, and more than its ten bytes. */
+    add_frame(&out, 1, 4, 1,
+              BYTES("\x83\x86\x01\x01"
+                    "a\x04\x06/small"));
+    add_frame(&out, 0, 0, 1, BYTES("0123456789abcdef"));
+    send_buf(fd, &out);
+    CHECK(t, read_part(fd, &got, "refused with 413\n"));
+    add_get(&out, 3, "/");
+    send_buf(fd, &out);
+    CHECK(t, read_part(fd, &got, "hello\n"));
+    CHECK_INT(t, atomic_load(&s.n_refuse), 1);
+    close(fd);
+    CHECK(t, becomes(&s.n_done, 2));
+    buf_done(&got);
+    http_server_free(s.server);
+}
+
 static void tells_http2_clients_to_go_away(struct test *t)
 {
     struct serving s = {0};
@@ -312,9 +339,13 @@ static void refuses_certificates_that_cannot_be_read(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(a_reset_stream_is_cancelled_and_others_go_on), TEST(tells_http2_clients_to_go_away),
-    TEST(gives_up_on_streams_whose_window_stays_shut),  TEST(http2_clients_may_leave_at_any_moment),
-    TEST(speaks_tls_and_reloads_certificates),          TEST(asks_clients_for_certificates),
+    TEST(a_reset_stream_is_cancelled_and_others_go_on),
+    TEST(a_refused_body_leaves_other_streams_alone),
+    TEST(tells_http2_clients_to_go_away),
+    TEST(gives_up_on_streams_whose_window_stays_shut),
+    TEST(http2_clients_may_leave_at_any_moment),
+    TEST(speaks_tls_and_reloads_certificates),
+    TEST(asks_clients_for_certificates),
     TEST(refuses_certificates_that_cannot_be_read),
 };
 TEST_MAIN(cases)
