@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,8 +84,12 @@ static int connect_one(struct client_conn *c, const struct sockaddr *address, so
                 getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &failure, &size);
         }
     }
-    if (r == 0 && failure == 0)
+    if (r == 0 && failure == 0) {
+        /* Head and body are sent apart: the body is not to wait until the head is acknowledged. */
+        if (address->sa_family != AF_UNIX)
+            (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         return 0;
+    }
     close(TAKE_FD(c->fd));
     if (r < 0)
         return r;

@@ -646,3 +646,27 @@ print(signer.signature(signer.string_to_sign(r, signer.canonical_request(r)), r)
         input=json.dumps({"method": method, "url": endpoint + target, "headers": signed,
                           "time": headers["x-amz-date"]}).encode())
     assert headers["authorization"].endswith("Signature=" + done.stdout.decode().strip())
+
+
+def test_a_server_killed_while_files_are_pushed_has_them_all_in_the_end(vesta, new_server, tmp_path):
+    address = f"127.0.0.1:{unused_port()}"
+    where = ["--listen", address]
+    files = []
+    for i in range(400):
+        files.append(tmp_path / f"{i}.folded")
+        files[-1].write_bytes(b"main;f%d %d\n" % (i, i + 1))
+    server = new_server(*where)
+    pushing = subprocess.Popen([str(BUILD / "vesta"), "push", "--url", address, "--service",
+                                "many", *map(str, files)], stderr=subprocess.PIPE)
+    wait_until(lambda: server.metric("vesta_ingest_profiles_total{format=\"collapsed\"}") > 20
+               or pushing.poll() is not None)
+    server.kill()
+    assert pushing.poll() is None, "too quick to be disturbed"
+    server = new_server(*where)
+    _, said = pushing.communicate(timeout=60)
+    assert pushing.returncode == 0, said
+    assert b"trying again" in said and b" 0 rejected" in said
+    top = vesta("top", '{service.name="many"}', "--url", server.url, "-nodecount=1000", "--json",
+                "-nodefraction=0", check=0).json
+    assert {e["name"]: e["flat"] for e in top["entries"] if e["flat"] > 0} == {
+        f"f{i}": i + 1 for i in range(400)}

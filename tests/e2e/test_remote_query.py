@@ -8,6 +8,7 @@ import time
 import pytest
 
 from conftest import ROOT, Server, run_vesta
+from test_push import certificates  # noqa: F401 a fixture
 from test_store import labelled_profile, with_time
 
 START = time.time_ns() // 10**9 - 1200  # seconds
@@ -227,3 +228,46 @@ def test_what_is_pushed_can_be_asked_for(new_server, tmp_path):
     assert "1 rejected" in refused.err.decode()
     top = run_vesta("top", '{service.name="pushed"}', "--url", server.url, "--json", check=0).json
     assert {e["name"]: e["flat"] for e in top["entries"]} == {"work": 7, "rest": 3, "main": 0}
+
+
+# ---- Who asks, and over what
+
+
+@pytest.fixture
+def folded(tmp_path):
+    path = tmp_path / "cpu.folded"
+    path.write_bytes(b"main;work 7\n")
+    return path
+
+
+def push_and_ask(url, folded, *args, env=None):
+    """The value of the function that was pushed."""
+    run_vesta("push", "--url", url, "--service", "x", *args, folded, env=env, check=0)
+    top = run_vesta("top", '{service.name="x"}', "--url", url, "--json", *args, env=env, check=0)
+    return {e["name"]: e["flat"] for e in top.json["entries"]}["work"]
+
+
+def test_a_server_that_asks_for_a_token_is_given_one(new_server, folded):
+    server = new_server("--auth", "on", "--admin-token", "a-token-of-thirty-two-characters")
+    refused = run_vesta("push", "--url", server.url, folded, check=1)
+    assert "say who asks with --token or VESTA_TOKEN" in refused.err.decode()
+    refused = run_vesta("query", "top", "{}", "--url", server.url, "--token", "wrong", check=1)
+    assert "answered 401" in refused.err.decode()
+    env = {"VESTA_TOKEN": "a-token-of-thirty-two-characters"}
+    assert push_and_ask(server.url, folded, env=env) == 7
+    assert push_and_ask(server.url, folded, "--tenant", "other", env=env) == 7
+
+
+def test_a_server_on_a_unix_socket_is_asked(new_server, folded, tmp_path):
+    path = tmp_path / "vesta.sock"
+    new_server("--listen", f"unix:{path}")
+    assert push_and_ask(f"unix:{path}", folded) == 7
+
+
+def test_a_server_with_tls_is_asked(new_server, folded, certificates):
+    server = new_server("--tls-cert-file", certificates / "server.pem", "--tls-key-file",
+                        certificates / "server.key")
+    assert server.url.startswith("https://")
+    assert push_and_ask(server.url, folded, "--ca-file", certificates / "ca.pem") == 7
+    stranger = run_vesta("query", "top", "{}", "--url", server.url, check=1)
+    assert "TLS with 127.0.0.1" in stranger.err.decode()
