@@ -19,6 +19,18 @@ void ingest_begin(struct worker *w)
     w->n_nodes = dict_n_nodes(w->source->set->dict);
 }
 
+/* What follows from a resource: its profiles come one after the other, and there may be many of
+ * both, so that it is made once. */
+struct named {
+    bool is_made;
+    uint32_t resource_attrs;
+    int status; /* -EINVAL: none of its profiles can be taken */
+    struct error why;
+    struct label *labels;
+    size_t n_labels;
+    uint64_t sender;
+};
+
 /* One request on its way in. */
 struct ingest {
     struct call *c;
@@ -27,6 +39,7 @@ struct ingest {
     struct ingest_result *ret;
     int64_t now_ns;
     struct arena arena;
+    struct named named;
 
     struct store_incoming *in; /* those that the store is asked to take */
     size_t n;
@@ -148,20 +161,37 @@ static void set_id(const struct ingest *x, const struct profile *p,
     in->has_id = memcmp(in->id, none, sizeof(none)) != 0;
 }
 
+static const struct named *name(struct ingest *x, const struct profile *p,
+                                const struct ingest_profile *own)
+{
+    struct named *n = &x->named;
+
+    if (n->is_made && n->resource_attrs == p->resource_attrs && own->n_labels == 0)
+        return n;
+    x->metadata.own = own->labels;
+    x->metadata.n_own = own->n_labels;
+    *n = (struct named){.is_made = own->n_labels == 0, .resource_attrs = p->resource_attrs};
+    n->status = metadata_labels(&x->metadata, p, &x->arena, &n->labels, &n->n_labels, &n->why);
+    if (n->status == 0) {
+        mask_labels(x, n->labels, n->n_labels);
+        n->sender = metadata_sender(p->dict, p->resource_attrs);
+    }
+    return n;
+}
+
 static int add_profile(struct ingest *x, struct profile *p, const struct ingest_profile *own,
                        struct error *err)
 {
-    struct store_incoming in = {.profile = p};
-    struct label *labels;
+    const struct named *n = name(x, p, own);
+    struct store_incoming in = {
+        .profile = p, .labels = n->labels, .n_labels = n->n_labels, .sender = n->sender};
     struct error why;
+    int r = n->status;
 
-    x->metadata.own = own->labels;
-    x->metadata.n_own = own->n_labels;
-    int r = metadata_labels(&x->metadata, p, &x->arena, &labels, &in.n_labels, &why);
     if (r == -ENOBUFS)
-        return error_set(err, r, "%s", why.text);
+        return error_set(err, r, "%s", n->why.text);
     if (r < 0) {
-        reject(x, "labels", &why);
+        reject(x, "labels", &n->why);
         return 0;
     }
     if (strncmp(x->o->format, "otlp", 4) == 0 && (r = add_time(p, &why)) < 0) {
@@ -171,10 +201,7 @@ static int add_profile(struct ingest *x, struct profile *p, const struct ingest_
         return 0;
     }
     set_window(x, p);
-    mask_labels(x, labels, in.n_labels);
-    in.labels = labels;
     in.is_instant = x->o->is_instant || own->is_instant || profile_is_instant(p);
-    in.sender = metadata_sender(p->dict, p->resource_attrs);
     set_id(x, p, own, &in);
     x->in[x->n++] = in;
     return 0;

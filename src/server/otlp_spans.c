@@ -82,7 +82,8 @@ static const struct proto_field request_fields[] = {
 
 struct decoder {
     const struct otlp_spans_options *o;
-    const struct config_list *wanted;
+    struct bytes wanted[CONFIG_LIST_MAX];
+    size_t n_wanted;
     struct otlp_spans *out;
     const uint8_t *origin;
     struct error *err;
@@ -155,9 +156,9 @@ static struct bytes value_text(struct decoder *d, struct bytes message)
 
 static struct bytes wanted_name(const struct decoder *d, struct bytes key)
 {
-    for (size_t i = 0; i < d->wanted->n; i++) {
-        if (bytes_are(key, d->wanted->items[i]))
-            return bytes_of(d->wanted->items[i]);
+    for (size_t i = 0; i < d->n_wanted; i++) {
+        if (bytes_equal(key, d->wanted[i]))
+            return d->wanted[i];
     }
     return (struct bytes){0};
 }
@@ -412,7 +413,10 @@ static void read_resource_spans(struct decoder *d, struct bytes message)
 int otlp_spans_decode(struct bytes message, const struct otlp_spans_options *o,
                       struct otlp_spans *ret, struct error *err)
 {
-    struct decoder d = {.o = o, .wanted = o->attributes, .out = ret, .err = err};
+    struct decoder d = {.o = o, .out = ret, .err = err};
+
+    for (; d.n_wanted < o->attributes->n; d.n_wanted++)
+        d.wanted[d.n_wanted] = bytes_of(o->attributes->items[d.n_wanted]);
 
     if (o->is_json) {
         ret->plain.budget = ret->arena->budget;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "formats/format.h"
@@ -346,6 +347,37 @@ static void a_profile_without_a_time_is_from_now(struct test *t)
     calls_end(&c);
 }
 
+static void a_resource_with_very_many_attributes_is_named_once(struct test *t)
+{
+    struct calls c;
+    calls_begin(t, &c);
+    struct sent s;
+    sent_init(&s);
+    struct profile *p = add_profile(&s, shop);
+    struct dict *d = s.set->dict;
+    uint32_t *ids = calloc(100000, sizeof(*ids));
+    for (uint32_t i = 1; i < 100000; i++)
+        ids[i] = dict_int_attribute(d, dict_cstring(d, "a.name.that.is.not.known"), i, 0);
+    ids[0] = d->attr_ids.data[d->attr_sets.data[p->resource_attrs].first];
+    uint32_t many = dict_attrs(d, ids, 100000);
+    free(ids);
+    p->resource_attrs = many;
+    for (int i = 0; i < 5000; i++) { /* of one resource, each a nanosecond later */
+        struct profile *next = profile_copy(p, NULL, 0);
+        next->time_unix_ns = p->time_unix_ns + 1 + i;
+        vec_push(s.set->budget, &s.set->profiles, next);
+    }
+    struct bytes body = encode(t, &s, "otlp");
+    clock_t begun = clock();
+    struct http_reply r = call_post(&c, HTTP, PROTO, body);
+    CHECK(t, clock() - begun < 5 * CLOCKS_PER_SEC); /* a fraction of one */
+    CHECK_INT(t, r.body.len, 0);
+    check_reply(t, &r, 200, NULL);
+    check_totals(t, &c, 5001, 15003);
+    sent_done(&s);
+    calls_end(&c);
+}
+
 static void time_that_does_not_fit_is_rejected(struct test *t)
 {
     struct calls c;
@@ -599,6 +631,7 @@ static const struct test_case cases[] = {
     TEST(rubbish_is_refused_in_the_callers_words),
     TEST(processes_that_look_alike_are_all_kept),
     TEST(a_profile_without_a_time_is_from_now),
+    TEST(a_resource_with_very_many_attributes_is_named_once),
     TEST(time_that_does_not_fit_is_rejected),
     TEST(secrets_never_reach_the_store),
     TEST(limits_of_labels_and_stacks_are_named),
