@@ -4,10 +4,10 @@
 #include "store/selector.h"
 
 /*
- * Raw heap snapshots, for operators who turned keep_heap_snapshots on: files in data_dir/heap, with
- * names that nobody can guess, readable by the server's user only. A snapshot holds every string of
- * a process, secrets too: nothing serves them. Beside each lies NAME.json with its labels. Those
- * older than `retention` go when the next one comes.
+ * Raw heap snapshots, for operators who turned ingest.keep_heap_snapshots on: files in
+ * data_dir/heap, with names that nobody can guess, readable by the server's user only. A snapshot
+ * holds every string of a process, secrets too: nothing serves them. Beside each lies NAME.json
+ * with its labels. Those older than retention.profiles go when the next one comes.
  */
 #define HEAP_KEEP_NAME_MAX 64
 

@@ -109,7 +109,7 @@ static int check_size(const struct upload *u, struct error *err)
     if (u->format == &format_heapsnapshot || len <= limit)
         return 0;
     return error_set(err, -EFBIG,
-                     "the body of %" PRIu64 " bytes is larger than body_limit, %" PRIu64
+                     "the body of %" PRIu64 " bytes is larger than limits.body, %" PRIu64
                      ": only heap snapshots may be",
                      len, limit);
 }

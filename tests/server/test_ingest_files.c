@@ -179,7 +179,7 @@ static void only_snapshots_may_be_larger_than_bodies(struct test *t)
     while (text.len < 500)
         buf_add_str(&text, "main;a 1\n");
     CHECK_POST(t, &c, "/api/v1/profiles?service.name=a", "", buf_bytes(&text), 413,
-               "is larger than body_limit, 400: only heap snapshots may be");
+               "is larger than limits.body, 400: only heap snapshots may be");
     CHECK_POST(t, &c, "/api/v1/profiles?service.name=a", "", BYTES(snapshot), 200, "\"stored\":1");
     calls_end(&c);
 }

@@ -227,7 +227,7 @@ static void too_many_labels_are_refused(struct test *t)
     buf_clear(&body);
     labels[200] = NULL;
     put_series(&body, labels, buf_bytes(&pprof), "");
-    CHECK_POST(t, &c, PATH, PROTO, buf_bytes(&body), 400, "labels_max");
+    CHECK_POST(t, &c, PATH, PROTO, buf_bytes(&body), 400, "limits.labels");
     CHECK_STORED(t, &c, "");
     calls_end(&c);
 }
