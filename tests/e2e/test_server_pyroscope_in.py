@@ -334,6 +334,60 @@ def test_recordings_go_through_ingest_with_their_labels(new_server, corpus, tmp_
     assert n_labelled > 0
 
 
+# ---- Every format of /ingest
+
+def pprof_of(text, tmp_path):
+    """Collapsed stacks as pprof."""
+    out = tmp_path / "made.pb.gz"
+    run_vesta("convert", "-o", out, "-", stdin=text, check=0)
+    return out.read_bytes()
+
+
+SPEEDSCOPE = {
+    "$schema": "https://www.speedscope.app/file-format-schema.json",
+    "shared": {"frames": [{"name": "main"}, {"name": "a"}, {"name": "b"}]},
+    "profiles": [{"type": "sampled", "name": "x", "unit": "none", "startValue": 0, "endValue": 3,
+                  "samples": [[0, 1], [0, 2]], "weights": [2, 1]}],
+}
+BODIES = {
+    "groups": b"main;a 2\nmain;b 1\n",
+    "lines": b"main;a\nmain;b\nmain;a\n",
+    "tree": b"\0\0\1\4main\0\2\1a\2\0\1b\1\0",
+    "trie": b"\0\0\1\5main;\0\2\1a\2\0\1b\1\0",
+    "speedscope": json.dumps(SPEEDSCOPE).encode(),
+}
+
+
+def test_every_format_says_the_same(server, tmp_path):
+    bodies = {**BODIES, "pprof": pprof_of(BODIES["groups"], tmp_path)}
+    for kind, body in bodies.items():
+        for packed in (False, True):
+            name = f"{kind}{'-packed' if packed else ''}"
+            status, _, answer = server.post(
+                f"/ingest?name={name}&format={kind}&sampleRate=1000000000&from=now-10s&until=now",
+                body=gzip.compress(body) if packed else body,
+                headers={"content-encoding": "gzip"} if packed else {})
+            assert (status, answer) == (200, b""), (name, answer)
+            _, out = export(server, f'{{service.name="{name}"}}', tmp_path)
+            found = {tuple(frame[0] for frame in stack): value
+                     for (_, stack), value in stacks(out).items()}
+            assert found == {("main", "a"): 2, ("main", "b"): 1}, name
+
+
+def test_counters_have_the_profile_before_taken_off(server, tmp_path):
+    body, kind = form([
+        ("profile", pprof_of(b"main;a 100\nmain;b 7\nmain;c 5\n", tmp_path)),
+        ("prev_profile", pprof_of(b"main;a 60\nmain;b 7\n", tmp_path)),
+        ("sample_type_config", b'{"samples":{"units":"samples","cumulative":true}}'),
+    ])
+    status, _, answer = server.post("/ingest?name=counted&from=now-10s&until=now", body=body,
+                                    headers={"content-type": kind})
+    assert (status, answer) == (200, b"")
+    _, out = export(server, '{service.name="counted"}', tmp_path)
+    assert {tuple(f[0] for f in stack): value for (_, stack), value in stacks(out).items()} == {
+        ("main", "a"): 40, ("main", "c"): 5}
+
+
 # ---- What goes in comes out
 
 def stacks(profile):
