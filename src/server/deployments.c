@@ -22,6 +22,10 @@
 #define REFILL_NS   ((int64_t)1000000000)
 #define ID_TEXT_MAX 32
 
+/* Of one service within a month: one that has more makes its versions up, from the time say. */
+#define MONTHLY_MAX 1000
+#define DAY_NS      ((int64_t)86400 * 1000000000)
+
 struct deployments {
     struct catalog *catalog;
     pthread_mutex_t lock;
@@ -101,6 +105,7 @@ static void make_id(const struct catalog_deployment *d, int64_t salt, char ret[I
 struct known {
     const struct catalog_deployment *wanted;
     bool found;
+    size_t recent;
 };
 
 static bool agrees(struct bytes a, struct bytes b)
@@ -116,6 +121,7 @@ static int on_known(void *ctx, const struct catalog_deployment *d)
                  (w->commit.len > 0 && bytes_equal(w->commit, d->commit)) ||
                  (w->id.len > 0 && bytes_equal(w->id, d->id));
 
+    k->recent += d->start_ns > w->start_ns - 30 * DAY_NS;
     k->found |= tells && agrees(w->version, d->version) && agrees(w->commit, d->commit) &&
                 agrees(w->environment, d->environment);
     return 0;
@@ -130,7 +136,7 @@ static bool put_new(struct deployments *d, struct catalog_deployment *found)
 
     if (catalog_list_deployments(d->catalog, found->tenant, &all, on_known, &known, NULL) < 0)
         return false;
-    if (known.found)
+    if (known.found || known.recent >= MONTHLY_MAX)
         return true;
     make_id(found, 0, id);
     found->id = bytes_of(id);
@@ -285,8 +291,6 @@ static int param_time(struct call *c, const char *name, int64_t now, int64_t *re
     int r = time_parse(text, now, ret, err);
     return r < 0 ? error_prefix(err, r, "\"%s\"", name) : 0;
 }
-
-#define DAY_NS ((int64_t)86400 * 1000000000)
 
 static int get_deployments(struct call *c, struct error *err)
 {

@@ -18,6 +18,6 @@ void deployments_free(struct deployments *d); /* NULL is fine */
 DEFINE_CLEANUP(struct deployments *, deployments_free)
 
 /* A profile with these labels, normalized, was stored. Any thread; nearly always a few loads. New
- * ones beyond a rate are left for later. */
+ * ones beyond a rate are left for later; a service that has a thousand in a month gets no more. */
 void deployments_saw(struct deployments *d, struct bytes tenant, const struct label *labels,
                      size_t n_labels, int64_t start_ns);

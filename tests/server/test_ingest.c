@@ -523,6 +523,38 @@ static void new_versions_in_the_stream_are_deployments(struct test *t)
     calls_end(&c);
 }
 
+static void versions_that_are_made_up_do_not_fill_the_catalog(struct test *t)
+{
+    struct calls c;
+    calls_begin(t, &c);
+    for (int i = 0; i < 1000; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "d%d", i);
+        struct catalog_deployment d = {.tenant = BYTES("default"),
+                                       .id = bytes_of(id),
+                                       .service = BYTES("shop"),
+                                       .version = bytes_of(id),
+                                       .start_ns = clock_wall_ns(clock_real())};
+        CHECK_INT(t, catalog_put_deployment(c.server->catalog, &d, NULL), 0);
+    }
+    static const char *const services[] = {"shop", "other"};
+    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+        struct sent s;
+        sent_init(&s);
+        add_profile(&s, (const char *const[]){"service.name", services[i], "service.version",
+                                              "one-more", NULL});
+        struct http_reply r = call_post(&c, HTTP, PROTO, encode(t, &s, "otlp"));
+        check_reply(t, &r, 200, NULL);
+        sent_done(&s);
+    }
+    struct http_reply r = call_get(&c, "/api/v1/deployments?service=shop");
+    CHECK(t, !reply_has(&r, "one-more"));
+    http_reply_done(&r);
+    r = call_get(&c, "/api/v1/deployments?service=other");
+    check_reply(t, &r, 200, "one-more");
+    calls_end(&c);
+}
+
 static void deployments_that_were_told_are_not_found_again(struct test *t)
 {
     struct calls c;
@@ -639,6 +671,7 @@ static const struct test_case cases[] = {
     TEST(series_have_a_limit),
     TEST(a_full_disk_is_said),
     TEST(new_versions_in_the_stream_are_deployments),
+    TEST(versions_that_are_made_up_do_not_fill_the_catalog),
     TEST(deployments_that_were_told_are_not_found_again),
     TEST(spans_are_kept_and_masked),
     TEST(logs_and_metrics_are_taken_only_when_told_so),
