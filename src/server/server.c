@@ -242,7 +242,10 @@ static int listen_all(struct server *s, struct error *err)
         .log = http_says,
         .log_ctx = s,
     };
-    return http_server_start(&o, &s->http, err);
+    struct http_server *http = NULL;
+    int r = http_server_start(&o, &http, err);
+    s->http = http;
+    return r;
 }
 
 static int make_data_dir(const char *path, struct error *err)

@@ -17,7 +17,7 @@ struct server {
     struct store *store;
     struct catalog *catalog; /* NULL when it could not be opened: said in the log */
     struct metrics *metrics;
-    struct http_server *http;
+    struct http_server *_Atomic http; /* loops answer before it is set */
 
     struct jobs *jobs;               /* jobs.c: queues and workers */
     struct auth *auth;               /* auth.c: tokens, tenants */
