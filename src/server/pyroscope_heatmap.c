@@ -157,7 +157,7 @@ int pyroscope_select_heatmap(struct call *c, struct error *err)
     if (r < 0)
         return r;
     struct heat h = {.request = &q,
-                     .step_ms = step_ns / 1000000,
+                     .step_ms = step_ns >= 1000000 ? step_ns / 1000000 : 1,
                      .with_exemplars = q.exemplars >= PYROSCOPE_EXEMPLARS_INDIVIDUAL};
     CLEANUP(pyroscope_points_done) struct pyroscope_points points;
     r = pyroscope_points_read(c, &q, h.with_exemplars, &points, err);

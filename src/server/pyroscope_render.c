@@ -103,7 +103,7 @@ static void add_metadata(struct json_writer *w, const struct pyroscope_request *
 static void add_timeline(struct json_writer *w, const struct pyroscope_request *q,
                          const struct pyroscope_series *s, const struct series_group *g)
 {
-    int64_t step_ms = s->step_ns / 1000000;
+    int64_t step_ms = s->step_ns >= 1000000 ? s->step_ns / 1000000 : 1;
     int64_t start_ms = q->start_ms - (q->start_ms % step_ms + step_ms) % step_ms;
     size_t i = g ? g->first : 0, end = g ? g->first + g->n : 0;
 
@@ -173,7 +173,7 @@ static int read_timeline(struct call *c, struct pyroscope_request *q, struct pyr
     step = step < TIMELINE_STEP ? TIMELINE_STEP : step;
     if ((q->end_ms - q->start_ms) / (step / 1000000) > TIMELINE_MAX)
         return error_set(err, -EINVAL, "the range is too long for a timeline");
-    q->step_s = (double)(step / SECOND_NS);
+    q->step_s = (double)step / (double)SECOND_NS;
     return pyroscope_series_read(c, q, ret, err);
 }
 

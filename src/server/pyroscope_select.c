@@ -182,7 +182,8 @@ int pyroscope_step(const struct pyroscope_request *q, int64_t *ret, struct error
     if (!(q->step_s >= 0.001) || !(q->step_s <= 1e9))
         return error_set(err, -EINVAL, "step is %g: at least 0.001 s are needed, at most 1e9 s",
                          q->step_s);
-    *ret = (int64_t)(q->step_s * 1000) * 1000000;
+    int64_t ms = (int64_t)(q->step_s * 1000);
+    *ret = (ms > 0 ? ms : 1) * 1000000;
     return 0;
 }
 

@@ -339,6 +339,46 @@ static void profiles_are_pprof_in_both_forms(struct test *t)
     world_done(&w);
 }
 
+static void stacks_are_cut_for_go_pgo(struct test *t)
+{
+    struct world w;
+    world_init(&w);
+    const char *json = ask(&w, "SelectMergeProfile",
+                           OF_CPU ",\"labelSelector\":\"{pod=\\\"a\\\"}\",\"stackTraceSelector\":"
+                                  "{\"goPgo\":{\"keepLocations\":1,\"aggregateCallees\":true}}}");
+    CHECK(t, strstr(json, "\"sample\":[{\"locationId\":[\"1\"],\"value\":[\"7\"]},"
+                          "{\"locationId\":[\"2\"],\"value\":[\"5\"]}]"));
+    CHECK(t, !strstr(json, "\"main\""));
+    world_done(&w);
+}
+
+static void names_that_are_no_utf8_do_not_break_protobuf(struct test *t)
+{
+    struct world w;
+    struct buf body = {0};
+    world_init(&w);
+    append(&w, &(struct incoming){"odd", "x", "cpu", "nanoseconds", .second = 5,
+                                  .stack = "a\xff"
+                                           "b",
+                                  .value = 1});
+    pb_put_bytes(&body, 1, BYTES(CPU));
+    pb_put_bytes(&body, 2, BYTES("{service_name=\"odd\"}"));
+    pb_put_u64(&body, 3, (uint64_t)(w.start / 1000000));
+    pb_put_u64(&body, 4, (uint64_t)(w.start / 1000000 + 600000));
+    static const char *const paths[] = {"/querier.v1.QuerierService/SelectMergeStacktraces",
+                                        "/querier.v1.QuerierService/SelectMergeProfile"};
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        request(&w, "POST", paths[i], "application/proto", buf_bytes(&body));
+        CHECK_INT(t, status(&w), 200);
+        struct bytes reply = buf_bytes(&w.reply.body);
+        CHECK(t, bytes_find(reply, BYTES("a\xef\xbf\xbd"
+                                         "b")));
+        CHECK(t, !bytes_find(reply, BYTES("a\xff")));
+    }
+    buf_done(&body);
+    world_done(&w);
+}
+
 static void series_are_grouped_averaged_and_limited(struct test *t)
 {
     struct world w;
@@ -585,6 +625,8 @@ static const struct test_case cases[] = {
     TEST(stacks_merge_into_a_flame_graph),
     TEST(samples_of_spans_profiles_and_call_sites_alone),
     TEST(profiles_are_pprof_in_both_forms),
+    TEST(stacks_are_cut_for_go_pgo),
+    TEST(names_that_are_no_utf8_do_not_break_protobuf),
     TEST(series_are_grouped_averaged_and_limited),
     TEST(heat_maps_count_profiles_by_value),
     TEST(two_selections_compare),

@@ -123,6 +123,19 @@ static void a_pattern_without_end_selects_nothing_either_way(struct test *t)
     }
 }
 
+static void a_period_counts_only_when_it_was_given(struct test *t)
+{
+    CLEANUP(selector_freep) struct selector *s = NULL;
+    CHECK_INT(t, selector_parse(BYTES("samples"), &s, NULL), 0);
+    CHECK(t, selector_takes_period(s, BYTES("wall"), BYTES("nanoseconds")));
+    s->has_period = true;
+    s->period_type = BYTES("cpu");
+    s->period_unit = BYTES("nanoseconds");
+    CHECK(t, selector_takes_period(s, BYTES("cpu"), BYTES("nanoseconds")));
+    CHECK(t, !selector_takes_period(s, BYTES("wall"), BYTES("nanoseconds")));
+    CHECK(t, !selector_takes_period(s, BYTES("cpu"), BYTES("")));
+}
+
 static void normalizes_labels(struct test *t)
 {
     struct label labels[] = {{BYTES("b"), BYTES("1")}, {BYTES("a"), BYTES("old")},
@@ -141,5 +154,6 @@ static const struct test_case cases[] = {TEST(selects_by_every_operator),
                                          TEST(says_what_is_wrong_and_where),
                                          TEST(bounds_what_it_reads),
                                          TEST(a_pattern_without_end_selects_nothing_either_way),
+                                         TEST(a_period_counts_only_when_it_was_given),
                                          TEST(normalizes_labels)};
 TEST_MAIN(cases)
