@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "formats/pprof_encode.h"
+#include "server/api_mask.h"
 #include "server/pyroscope_points.h"
 #include "server/server_internal.h"
 #include "wire/protobuf.h"
@@ -99,6 +100,8 @@ static int answer_stacks(struct call *c, const struct proto_field *message, stru
         r = check_format(&q, err);
     if (r == 0)
         r = pyroscope_stacks(c, &q, m.set, &p, err);
+    if (r == 0 && p && q.format == PYROSCOPE_PPROF)
+        r = api_mask(c->server->mask, p, err);
     if (r == 0 && p)
         r = put_stacks(p, &q, m.set, &out, err);
     return r < 0 ? r : pyroscope_reply(c, pyroscope_stacktraces_reply, &out, err);
@@ -126,6 +129,8 @@ int pyroscope_select_profile(struct call *c, struct error *err)
     int r = pyroscope_request_read(c, pyroscope_profile_request, &q, err);
     if (r == 0)
         r = pyroscope_stacks(c, &q, m.set, &p, err);
+    if (r == 0 && p)
+        r = api_mask(c->server->mask, p, err);
     if (r == 0 && p)
         r = put_pprof(p, m.set, &out, err);
     return r < 0 ? r : pyroscope_reply(c, pyroscope_profile, &out, err);
