@@ -96,18 +96,18 @@ uint64_t call_body_limit(const struct call *c)
 int call_input(struct call *c, const char *name, struct input **ret, struct error *err)
 {
     char path[64];
+    int fd = -1;
 
-    if (c->request->body_file < 0) {
-        *ret = input_from_bytes(c->body, name, &c->budget);
-        return 0;
+    if (c->request->body_file >= 0) {
+        /* Opened again, so that each reader starts at the beginning. */
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", c->request->body_file);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return error_set(err, -errno, "could not open the body's file again: %m");
     }
-    /* Opened again, so that each reader starts at the beginning. */
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", c->request->body_file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(err, -errno, "could not open the body's file again: %m");
-    *ret = input_from_fd(fd, name, &c->budget);
-    /* What lies in a file may be packed; the limit is that of the content. */
+    *ret =
+        fd >= 0 ? input_from_fd(fd, name, &c->budget) : input_from_bytes(c->body, name, &c->budget);
+    /* What is packed inside has the limit of what is not. */
     input_set_limit(*ret, call_body_limit(c));
     return 0;
 }

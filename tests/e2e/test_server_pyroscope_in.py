@@ -446,3 +446,48 @@ def test_what_goes_in_comes_out(new_server, corpus, tmp_path, folder):
         n += 1
     if n == 0:
         pytest.skip(f"no file of {folder} is a profile of at most {FILE_MAX} bytes")
+
+
+# ---- Heap snapshots
+
+HEAP_PROGRAM = """
+class Session { constructor(i) { this.secret = 'hunter2-' + i; } }
+globalThis.kept = Array.from({length: 60000}, (_, i) => new Session(i));
+require('v8').writeHeapSnapshot(process.argv[1]);
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_large_heap_snapshot_becomes_a_summary(new_server, tmp_path, packed):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    path = tmp_path / "x.heapsnapshot"
+    subprocess.run(["node", "-e", HEAP_PROGRAM, str(path)], check=True, timeout=60)
+    content = path.read_bytes()
+    assert len(content) > 5 << 20  # larger than what is held in memory
+    server = new_server("--ingest-keep-heap-snapshots=true", "--limits-body", "4MiB")
+    status, _, body = server.post("/api/v1/profiles?service.name=shop", timeout=120,
+                                  body=gzip.compress(content, 1) if packed else content,
+                                  headers={"content-encoding": "gzip"} if packed else {})
+    assert status == 200, body
+    answer = json.loads(body)
+    assert (answer["format"], answer["stored"]) == ("heapsnapshot", 1)
+    _, out = export(server, 'inuse_objects{service.name="shop"}', tmp_path)
+    sessions = sum(values[0] for (stack, _), values in out.sums.items()
+                   if stack and stack[0][2] and stack[0][2][0][0][0] == "Session")
+    assert sessions >= 60000
+    kept = server.data / "heap" / answer["kept"]
+    assert kept.read_bytes() == content
+    assert json.loads((server.data / "heap" / (answer["kept"] + ".json")).read_text())[
+        "labels"] == {"service.name": "shop"}
+    assert kept.stat().st_mode & 0o777 == 0o600
+    # Nothing that a string held is in what is stored.
+    stored = [p for p in server.data.rglob("*") if p.is_file() and p.parent.name != "heap"]
+    assert stored and not any(b"hunter2" in p.read_bytes() for p in stored)
+
+
+def test_a_bomb_is_no_heap_snapshot(new_server):
+    server = new_server("--limits-upload", "8MiB")
+    bomb = gzip.compress(b'{"x":[' + b"1," * (32 << 20), 9)
+    status, _, body = server.post("/api/v1/profiles?service.name=a&format=heapsnapshot", body=bomb)
+    assert (status, b"larger than 8388608 bytes" in body) == (413, True), body

@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "lib/test.h"
 #include "wire/inflate.h"
 #include "wire/input.h"
@@ -94,9 +95,49 @@ static void refuses_a_bomb_and_a_stump(struct test *t)
     buf_done(&zeros);
 }
 
+/* A file of 300000 bytes by its descriptor, packed or not, with a limit. */
+static void streams_no_more_than_the_limit(struct test *t)
+{
+    struct buf plain = text_of(300000), packed = {0};
+    static const uint64_t limits[] = {300000, 299999, 1};
+    gzip_pack(buf_bytes(&plain), 6, &packed);
+
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(limits); i++) {
+        const struct buf *content = i % 2 ? &packed : &plain;
+        struct budget b;
+        struct error err = {""};
+        char piece[5000];
+        size_t got = 0;
+        ssize_t n;
+        budget_init(&b, 1 << 24);
+        FILE *file = tmpfile();
+        fwrite(content->data, 1, content->len, file);
+        rewind(file);
+        struct input *in = input_from_fd(dup(fileno(file)), "the file", &b);
+        input_set_limit(in, limits[i / 2]);
+        while ((n = input_read(in, piece, sizeof(piece), &err)) > 0)
+            got += (size_t)n;
+        if (limits[i / 2] == 300000) {
+            CHECK_INT(t, n, 0);
+            CHECK_INT(t, got, 300000);
+        } else {
+            CHECK_INT(t, n, -EFBIG);
+            CHECK(t, got <= limits[i / 2]);
+            CHECK(t, strstr(err.text, "the content is larger than ") != NULL);
+        }
+        CHECK_STR(t, input_name(in), "the file");
+        input_close(in);
+        CHECK_INT(t, b.used, 0);
+        fclose(file);
+    }
+    buf_done(&packed);
+    buf_done(&plain);
+}
+
 static const struct test_case cases[] = {
     TEST(unpacks_every_layer_whole_and_streamed),
     TEST(joins_concatenated_members),
     TEST(refuses_a_bomb_and_a_stump),
+    TEST(streams_no_more_than_the_limit),
 };
 TEST_MAIN(cases)
