@@ -15,6 +15,7 @@ OUTSIDE = {
     "pcre2.h": "base", "xxhash.h": "base",
     "sqlite3.h": "catalog",
     "libdeflate.h": "wire", "zlib.h": "wire", "zstd.h": "wire",
+    "zstd_errors.h": "wire",
     "openssl/": "net", "nghttp2/": "net", "yaml.h": "config",
     "elfutils/": "symbols", "dwarf.h": "symbols", "libelf.h": "symbols", "gelf.h": "symbols",
     "libiberty/": "symbols", "demangle.h": "symbols", "lzma.h": "symbols", "capstone/": "symbols",

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
-#define PADDING 16
+#define PADDING         16
+#define HTTP_WINDOW_LOG 23
 
 enum codec codec_detect(struct bytes head)
 {
@@ -99,9 +101,10 @@ static int unpack_gzip(struct bytes in, struct budget *b, struct unpacked *u, st
     return r;
 }
 
-static int unpack_zstd(struct bytes in, struct budget *b, struct unpacked *u, struct error *err)
+static int unpack_zstd(enum codec codec, struct bytes in, struct budget *b, struct unpacked *u,
+                       struct error *err)
 {
-    CLEANUP(unpack_stream_freep) struct unpack_stream *s = unpack_stream_new(CODEC_ZSTD);
+    CLEANUP(unpack_stream_freep) struct unpack_stream *s = unpack_stream_new(codec);
     unsigned long long size = ZSTD_getFrameContentSize(in.data, in.len);
     size_t room = size > in.len * 1000 ? in.len * 4 : (size_t)size;
 
@@ -123,7 +126,7 @@ int unpack(enum codec codec, struct bytes in, struct budget *b, struct unpacked 
            struct error *err)
 {
     struct unpacked u = {0};
-    int r = codec == CODEC_GZIP ? unpack_gzip(in, b, &u, err) : unpack_zstd(in, b, &u, err);
+    int r = codec == CODEC_GZIP ? unpack_gzip(in, b, &u, err) : unpack_zstd(codec, in, b, &u, err);
 
     if (r == 0 && !unpacked_grow(b, &u, 0))
         r = budget_error(b, err);
@@ -152,8 +155,10 @@ struct unpack_stream *unpack_stream_new(enum codec codec)
     s->codec = codec;
     if (codec == CODEC_GZIP && inflateInit2(&s->zlib, 15 + 16) != Z_OK)
         abort();
-    if (codec == CODEC_ZSTD && !(s->zstd = ZSTD_createDStream()))
+    if (codec >= CODEC_ZSTD && !(s->zstd = ZSTD_createDStream()))
         abort();
+    if (codec == CODEC_ZSTD_HTTP)
+        ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, HTTP_WINDOW_LOG);
     return s;
 }
 
@@ -198,6 +203,9 @@ static ssize_t stream_zstd(struct unpack_stream *s, struct bytes *in, uint8_t *t
     ZSTD_outBuffer zout = {to, size, 0};
     size_t z = ZSTD_decompressStream(s->zstd, &zout, &zin);
 
+    if (ZSTD_isError(z) && ZSTD_getErrorCode(z) == ZSTD_error_frameParameter_windowTooLarge)
+        return error_set(err, -EBADMSG, "zstd content needs a window of more than %d MiB",
+                         s->codec == CODEC_ZSTD_HTTP ? 1 << (HTTP_WINDOW_LOG - 20) : 128);
     if (ZSTD_isError(z))
         return error_set(err, -EBADMSG, "zstd content is damaged: %s", ZSTD_getErrorName(z));
     *in = bytes_from(*in, zin.pos);

@@ -12,7 +12,12 @@
  * Compressed layers: gzip (any number of members in a row) and zstd (any number of frames), whole
  * or as a stream; and gzip for what we write.
  */
-enum codec { CODEC_NONE, CODEC_GZIP, CODEC_ZSTD };
+enum codec {
+    CODEC_NONE,
+    CODEC_GZIP,
+    CODEC_ZSTD,
+    CODEC_ZSTD_HTTP, /* with a window of at most 8 MiB, as RFC 9659 has it; never detected */
+};
 
 /* By magic number. */
 enum codec codec_detect(struct bytes head);
