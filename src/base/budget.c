@@ -31,11 +31,9 @@ int budget_error(const struct budget *b, struct error *err)
 {
     char limit[BUDGET_TEXT_MAX], asked[BUDGET_TEXT_MAX], used[BUDGET_TEXT_MAX];
 
-    return error_set(
-        err, -ENOBUFS,
-        "memory limit of %s reached: %s in use and %s more needed (--max-memory raises it)",
-        budget_text(b->limit, limit), budget_text(b->asked ? b->stood : b->used, used),
-        budget_text(b->asked, asked));
+    return error_set(err, -ENOBUFS, "memory limit of %s reached: %s in use and %s more needed",
+                     budget_text(b->limit, limit), budget_text(b->asked ? b->stood : b->used, used),
+                     budget_text(b->asked, asked));
 }
 
 static void keep(struct budget_keep *k, void *block, size_t size)

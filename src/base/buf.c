@@ -54,7 +54,7 @@ int buf_error(const struct buf *b, struct error *err)
 
     return error_set(err, -ENOBUFS,
                      "memory limit of %s reached: the output is larger than %s, which is all that "
-                     "was left (--max-memory raises it)",
+                     "was left",
                      budget_text(b->budget->limit, limit), budget_text(b->len, len));
 }
 

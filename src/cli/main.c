@@ -156,7 +156,7 @@ int command_fail(int r, const struct error *err)
 {
     print_name();
     terminal_say(bytes_of(err->text));
-    fputc('\n', stderr);
+    fputs(r == -ENOBUFS ? " (--max-memory raises it)\n" : "\n", stderr);
     switch (r) {
     case -EINVAL:
         return VESTA_EXIT_USAGE;

@@ -94,8 +94,7 @@ int control_direct(struct control_state *s, struct control_directive *d, int64_t
     }
     s->n_directives = n;
     if (n == CONTROL_DIRECTIVES_MAX)
-        return error_set(err, -ENOBUFS, "%d directives are in force already",
-                         CONTROL_DIRECTIVES_MAX);
+        return error_set(err, -EBUSY, "%d directives are in force already", CONTROL_DIRECTIVES_MAX);
     d->number = ++s->last_number;
     s->directives[s->n_directives++] = *d;
     return 0;

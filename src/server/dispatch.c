@@ -157,7 +157,7 @@ static int read_content(struct job *j, struct error *err)
     if (bytes_are(coding, "gzip") || bytes_are(coding, "x-gzip"))
         return unpack_body(j, CODEC_GZIP, err);
     if (bytes_are(coding, "zstd"))
-        return unpack_body(j, CODEC_ZSTD, err);
+        return unpack_body(j, CODEC_ZSTD_HTTP, err);
     return error_set(err, -EMEDIUMTYPE, "content-encoding \"%.*s\" is not gzip or zstd",
                      (int)(coding.len < 40 ? coding.len : 40), (const char *)coding.data);
 }
@@ -173,7 +173,7 @@ static int read_message(struct job *j, struct error *err)
     c->body = m.data;
     if (m.encoding == GRPC_IDENTITY)
         return 0;
-    return unpack_body(j, m.encoding == GRPC_GZIP ? CODEC_GZIP : CODEC_ZSTD, err);
+    return unpack_body(j, m.encoding == GRPC_GZIP ? CODEC_GZIP : CODEC_ZSTD_HTTP, err);
 }
 
 static int read_body(struct job *j, struct error *err)
@@ -279,6 +279,16 @@ static int explain_cancel(const struct call *c, int r, struct error *err)
                      (double)(c->exchange->deadline_ns - c->exchange->start_ns) / 1e9);
 }
 
+/* A limit that bites is called by its name in the configuration. */
+static void name_limit(const struct call *c, int r, struct error *err)
+{
+    const char *key = c->route->lane == LANE_QUERY ? "limits.query_memory" : "limits.body";
+    struct error old = *err;
+
+    if (r == -ENOBUFS)
+        error_set(err, r, "%.400s (%s)", old.text, key);
+}
+
 static void send(struct job *j)
 {
     struct call *c = &j->call;
@@ -310,6 +320,7 @@ void job_finish(struct job *j, int r, const struct error *err)
     if (j->has_query_slot)
         limits_end_query(c->server->limits, c->tenant);
     r = explain_cancel(c, r, &why);
+    name_limit(c, r, &why);
     count_answer(j, r);
     if (j->has_begun) {
         struct http_exchange *x = c->exchange;
@@ -417,7 +428,7 @@ static void on_request(void *ctx, struct http_exchange *x)
         return;
     int r = atomic_load(&s->is_draining)
                 ? error_set(&err, -ESHUTDOWN, "the server is being shut down")
-                : error_set(&err, -EAGAIN, "%u requests are waiting already (queue_max)",
+                : error_set(&err, -EAGAIN, "%u requests are waiting already (limits.queue)",
                             s->config->queue_max);
     job_finish(j, r, &err);
 }
@@ -430,11 +441,14 @@ static void on_refuse(void *ctx, struct http_exchange *x, int status, struct htt
     int r;
 
     if (status == 413)
-        r = error_set(&err, -EFBIG, "the body is larger than %" PRIu64 " bytes", x->body_limit);
+        r = error_set(&err, -EFBIG, "the body is larger than %" PRIu64 " bytes%s", x->body_limit,
+                      x->body_limit == s->config->body_limit     ? " (limits.body)"
+                      : x->body_limit == s->config->upload_limit ? " (limits.upload)"
+                                                                 : "");
     else if (status == 429)
         r = error_set(&err, -EAGAIN,
                       "bodies of other requests fill the %" PRIu64
-                      " bytes that they may (body_memory)",
+                      " bytes that they may (limits.body_memory)",
                       s->config->body_memory);
     else
         r = error_set(&err, -ETIME, "the body came too slowly");

@@ -36,7 +36,7 @@ static void takes_all_of_its_budget_and_then_drops(struct test *t)
     CHECK_INT(t, buf_error(&b, &err), -ENOBUFS);
     CHECK_STR(t, err.text,
               "memory limit of 1000 B reached: the output is larger than 1000 B, which is all that "
-              "was left (--max-memory raises it)");
+              "was left");
     CHECK(t, !budget_failed(&budget));
     buf_done(&b);
     CHECK_INT(t, budget.used, 0);
