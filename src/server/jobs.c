@@ -77,8 +77,11 @@ bool worker_ration_more(struct worker *w)
 
 void worker_ration_end(struct worker *w)
 {
-    if (!w->has_large_share)
+    if (!w->has_large_share) {
+        if (w->source)
+            store_source_reset(w->source); /* what was large is not kept until the next request */
         return;
+    }
     w->has_large_share = false;
     profile_set_truncate(w->source->set, 0);
     w->source->is_too_large = true;

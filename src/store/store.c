@@ -43,13 +43,16 @@ void store_source_reset(struct store_source *source)
 {
     profile_set_truncate(source->set, 0);
     if (source->budget.used <= source->budget.limit / 2 && !budget_failed(&source->budget) &&
-        source->set->notes.len == 0 && !source->is_too_large)
+        source->set->notes.len == 0 && !source->is_too_large) {
+        source->store->ops->source_was_reset(source);
         return;
+    }
     source->is_too_large = false;
     profile_set_free(source->set);
     budget_init(&source->budget, source->budget.limit);
     source->set = profile_set_new(&source->budget);
     source->generation++;
+    source->store->ops->source_was_reset(source);
 }
 
 void store_source_free(struct store_source *source)

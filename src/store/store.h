@@ -265,6 +265,8 @@ struct store_ops {
     void (*close)(struct store *s);
     int (*source_attach)(struct store_source *source, struct error *err);
     void (*source_detach)(struct store_source *source);
+    /* It may take less memory now than when it was last appended from. */
+    void (*source_was_reset)(struct store_source *source);
     int (*append)(struct store_source *source, struct bytes tenant, const struct store_incoming *in,
                   size_t n, struct store_outcome *ret, struct error *err);
     int (*append_spans)(struct store *s, struct bytes tenant, const struct store_span *spans,

@@ -31,6 +31,21 @@ void local_source_detach(struct store_source *source)
     source->backend = NULL;
 }
 
+/* Others wait for memory that this source no longer has. */
+void local_source_was_reset(struct store_source *source)
+{
+    struct local *l = local_of(source->store);
+    struct source_map *m = source->backend;
+
+    source_map_follow(m, source);
+    if (!source_map_has_shrunk(m, source->budget.used))
+        return;
+    pthread_mutex_lock(&l->lock);
+    source_map_count(m, source->budget.used, &l->source_bytes);
+    pthread_cond_broadcast(&l->committed);
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* ---- What may come in */
 
 static bool tenant_name_is_sound(struct bytes name)
@@ -150,7 +165,8 @@ struct arrival {
     const struct store_incoming *in;
     struct store_outcome *outcome;
     struct epoch *epoch; /* pinned; NULL when it was rejected before */
-    size_t record;       /* in the item, when is_sent */
+    struct series *series;
+    size_t record; /* in the item, when is_sent */
     bool is_sent;
 };
 
@@ -216,32 +232,6 @@ static int open_epoch(struct local *l, uint32_t tenant, struct bytes service, st
     return 0;
 }
 
-/* First step: all that may release the lock. Rejected ones have no epoch. */
-static int gather(struct append *x, struct error *err)
-{
-    struct local *l = x->l;
-
-    for (size_t i = 0; i < x->n; i++) {
-        struct arrival *a = &x->arrivals[i];
-        const struct store_incoming *in = a->in;
-        struct error why;
-        int r = append_check_labels(in->labels, in->n_labels, &why);
-        if (r == 0)
-            r = check_types(in->profile, &why);
-        if (r == 0)
-            r = check_times(l, local_tenant(l, x->tenant), in->profile, &why);
-        if (r < 0) {
-            reject(a, r, &why);
-            continue;
-        }
-        struct bytes service = label_value(in->labels, in->n_labels, bytes_of(LABEL_SERVICE));
-        r = open_epoch(l, x->tenant, service, &a->epoch, err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 /* ---- Series */
 
 static struct store_type type_of(const struct dict *d, struct value_type t)
@@ -295,14 +285,45 @@ static int need_series(struct append *x, const struct arrival *a, struct series 
     *ret = series_table_find(t, &key);
     if (*ret)
         return 0;
+    /* Groups are the store's own business: nobody is told off for them. */
+    uint32_t n = series_table_len(t) - series_table_n_groups(t);
     uint32_t max = max_series(x->l, bytes_of(tenant->name));
-    if (series_table_len(t) >= max)
-        return error_set(err, -EDQUOT, "the tenant has %u series: the limit is %u",
-                         series_table_len(t), max);
+    if (n >= max)
+        return error_set(err, -EDQUOT, "the tenant has %u series: the limit is %u (series_max)", n,
+                         max);
     struct series *group = in->is_instant ? NULL : add_group(t, key);
     if (group || in->is_instant)
         *ret = series_table_add(t, &key, group ? group->id : 0);
     return *ret ? 0 : error_set(err, -ENOMEM, "no memory for a series");
+}
+
+/* First step: all that may release the lock. Rejected ones have no epoch: what is beyond the limit
+ * of series must not leave dictionaries behind. */
+static int gather(struct append *x, struct error *err)
+{
+    struct local *l = x->l;
+
+    for (size_t i = 0; i < x->n; i++) {
+        struct arrival *a = &x->arrivals[i];
+        const struct store_incoming *in = a->in;
+        struct error why;
+        int r = append_check_labels(in->labels, in->n_labels, &why);
+        if (r == 0)
+            r = check_types(in->profile, &why);
+        if (r == 0)
+            r = check_times(l, local_tenant(l, x->tenant), in->profile, &why);
+        if (r == 0)
+            r = need_series(x, a, &a->series, &why);
+        if (r < 0) {
+            reject(a, r, &why);
+            continue;
+        }
+        struct bytes service = label_value(in->labels, in->n_labels, bytes_of(LABEL_SERVICE));
+        r = open_epoch(l, x->tenant, service, &a->epoch, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 /* ---- Records */
@@ -443,15 +464,13 @@ static int translate_arrival(struct append *x, struct arrival *a, struct transla
  * would store it twice. */
 static int prepare(struct append *x, struct arrival *a, struct error *err)
 {
+    struct series *s = a->series;
     struct translated t;
-    struct series *s;
     struct error why;
 
     int r = translate_arrival(x, a, &t, &why);
     if (r == 0)
         r = encode_samples(x, a, &t, &why);
-    if (r == 0)
-        r = need_series(x, a, &s, &why);
     if (r < 0) {
         reject(a, r, &why);
         return 0;

@@ -17,6 +17,7 @@ int local_append(struct store_source *source, struct bytes tenant, const struct 
                  size_t n, struct store_outcome *ret, struct error *err);
 int local_source_attach(struct store_source *source, struct error *err);
 void local_source_detach(struct store_source *source);
+void local_source_was_reset(struct store_source *source);
 
 /*
  * Whether something may be written now: -EROFS, -ENOSPC, or -EAGAIN when memory is short and stays

@@ -272,6 +272,7 @@ const struct store_ops local_ops = {
     .close = local_close,
     .source_attach = local_source_attach,
     .source_detach = local_source_detach,
+    .source_was_reset = local_source_was_reset,
     .append = local_append,
     .append_spans = local_append_spans,
     .series = local_series,

@@ -19,6 +19,7 @@ struct series_table {
     struct arena arena;
     VEC(struct series *) all; /* by id - 1 */
     struct idset index;
+    uint32_t n_groups;
 };
 
 struct series_table *series_table_new(void)
@@ -45,6 +46,11 @@ void series_table_free(struct series_table *t)
 uint32_t series_table_len(const struct series_table *t)
 {
     return (uint32_t)t->all.len;
+}
+
+uint32_t series_table_n_groups(const struct series_table *t)
+{
+    return t->n_groups;
 }
 
 struct series *series_table_get(const struct series_table *t, uint32_t id)
@@ -165,6 +171,7 @@ struct series *series_table_add(struct series_table *t, const struct series_key 
     t->all.data[t->all.len++] = s;
     s->id = (uint32_t)t->all.len;
     s->group = group;
+    t->n_groups += s->is_group;
     return s;
 }
 

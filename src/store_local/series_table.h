@@ -24,6 +24,7 @@ struct series_key {
 };
 
 uint32_t series_table_len(const struct series_table *t);                    /* ids are 1 ... this */
+uint32_t series_table_n_groups(const struct series_table *t);               /* of those, groups */
 struct series *series_table_get(const struct series_table *t, uint32_t id); /* NULL: no such id */
 struct series *series_table_find(const struct series_table *t, const struct series_key *key);
 

@@ -30,6 +30,9 @@ struct slot {
 #define SLOTS_MAX ((size_t)1 << 20)
 #define SLOTS_MIN ((size_t)1 << 10)
 
+/* Less than this is told with the next append. */
+#define SHRUNK_MIN ((size_t)1 << 20)
+
 struct sort_key {
     uint64_t key; /* attrs << 32 | node */
     uint32_t row;
@@ -110,6 +113,18 @@ void source_map_forget(struct source_map *m, size_t *total)
 {
     *total -= m->counted;
     m->counted = 0;
+}
+
+bool source_map_has_shrunk(const struct source_map *m, size_t set_bytes)
+{
+    return m->counted > set_bytes + m->budget.used + SHRUNK_MIN;
+}
+
+void source_map_follow(struct source_map *m, const struct store_source *source)
+{
+    if (source->generation != m->generation)
+        drop_slots(m);
+    m->generation = source->generation;
 }
 
 /* ---- The table */
@@ -580,9 +595,7 @@ static int run_failed(struct source_map *m, struct error *err)
 int source_map_run(struct source_map *m, const struct store_source *source, struct epoch *e,
                    const struct profile *p, struct translated *ret, struct error *err)
 {
-    if (source->generation != m->generation)
-        drop_slots(m);
-    m->generation = source->generation;
+    source_map_follow(m, source);
     m->source = source;
     m->epoch = e;
     m->from = p->dict;

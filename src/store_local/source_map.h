@@ -26,6 +26,12 @@ void source_map_free(struct source_map *m); /* NULL is fine */
 void source_map_count(struct source_map *m, size_t set_bytes, size_t *total);
 void source_map_forget(struct source_map *m, size_t *total);
 
+/* Whether that much less is in use than was counted that it is worth the lock. */
+bool source_map_has_shrunk(const struct source_map *m, size_t set_bytes);
+
+/* Drops what was translated when the source's dictionary is another one. */
+void source_map_follow(struct source_map *m, const struct store_source *source);
+
 /* Samples as an epoch knows them: rows with different (attrs, node), ascending, rows of zeros left
  * out. Valid until the next run. */
 struct translated {
