@@ -328,9 +328,10 @@ const char *http_server_address(const struct http_server *s, size_t i)
     return i < s->n_listeners ? s->listeners[i].address : NULL;
 }
 
-int http_server_reload(struct http_server *s, struct error *err)
+int http_server_reload(struct http_server *s, const char *cert_file, const char *key_file,
+                       struct error *err)
 {
-    return s->tls ? tls_server_reload(s->tls, err) : 0;
+    return s->tls ? tls_server_reload(s->tls, cert_file, key_file, err) : 0;
 }
 
 /* ---- ending ---- */

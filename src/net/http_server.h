@@ -98,8 +98,9 @@ int http_server_start(const struct http_server_options *o, struct http_server **
 /* The address that listener i got (port 0 asks for any), "127.0.0.1:41233". */
 const char *http_server_address(const struct http_server *s, size_t i);
 
-/* Reads certificate and key again; connections that are open keep the old ones. */
-int http_server_reload(struct http_server *s, struct error *err);
+/* Reads certificate and key from these files; connections that are open keep the old ones. */
+int http_server_reload(struct http_server *s, const char *cert_file, const char *key_file,
+                       struct error *err);
 
 /* No new connections, no new requests; returns once every exchange has ended or after grace_ns.
  * 0, or -ETIMEDOUT when some had to be broken off. */

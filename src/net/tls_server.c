@@ -12,8 +12,8 @@
 
 struct tls_server {
     const struct tls_lib *lib;
-    char *cert_file, *key_file, *client_ca_file; /* the last may be NULL */
-    pthread_mutex_t lock;                        /* of `context` */
+    char *client_ca_file; /* may be NULL */
+    pthread_mutex_t lock; /* of `context` */
     SSL_CTX *context;
 };
 
@@ -66,7 +66,8 @@ static int require_client(const struct tls_server *t, SSL_CTX *context, struct e
     return 0;
 }
 
-static int load(const struct tls_server *t, SSL_CTX *context, struct error *err)
+static int load(const struct tls_server *t, SSL_CTX *context, const char *cert_file,
+                const char *key_file, struct error *err)
 {
     const struct tls_lib *lib = t->lib;
 
@@ -83,22 +84,23 @@ static int load(const struct tls_server *t, SSL_CTX *context, struct error *err)
     lib->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
     lib->SSL_CTX_set_session_id_context(context, (const unsigned char *)"vesta", 5);
     lib->SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
-    if (lib->SSL_CTX_use_certificate_chain_file(context, t->cert_file) != 1)
-        return failed(lib, "the certificate", t->cert_file, err);
-    if (lib->SSL_CTX_use_PrivateKey_file(context, t->key_file, SSL_FILETYPE_PEM) != 1)
-        return failed(lib, "the key", t->key_file, err);
+    if (lib->SSL_CTX_use_certificate_chain_file(context, cert_file) != 1)
+        return failed(lib, "the certificate", cert_file, err);
+    if (lib->SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) != 1)
+        return failed(lib, "the key", key_file, err);
     if (lib->SSL_CTX_check_private_key(context) != 1)
-        return failed(lib, "the certificate with the key", t->key_file, err);
+        return failed(lib, "the certificate with the key", key_file, err);
     return t->client_ca_file ? require_client(t, context, err) : 0;
 }
 
-int tls_server_reload(struct tls_server *t, struct error *err)
+int tls_server_reload(struct tls_server *t, const char *cert_file, const char *key_file,
+                      struct error *err)
 {
     SSL_CTX *context = t->lib->SSL_CTX_new(t->lib->TLS_server_method());
 
     if (!context)
         return error_set(err, -ENOMEM, "could not set up TLS");
-    int r = load(t, context, err);
+    int r = load(t, context, cert_file, key_file, err);
     if (r < 0) {
         t->lib->SSL_CTX_free(context);
         return r;
@@ -123,12 +125,10 @@ int tls_server_new(const char *cert_file, const char *key_file, const char *clie
         return r;
     CLEANUP(tls_server_freep) struct tls_server *t = must_calloc(1, sizeof(*t));
     t->lib = lib;
-    t->cert_file = must_copy(bytes_of(cert_file));
-    t->key_file = must_copy(bytes_of(key_file));
     if (client_ca_file && client_ca_file[0])
         t->client_ca_file = must_copy(bytes_of(client_ca_file));
     pthread_mutex_init(&t->lock, NULL);
-    r = tls_server_reload(t, err);
+    r = tls_server_reload(t, cert_file, key_file, err);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(t);
@@ -141,8 +141,6 @@ void tls_server_free(struct tls_server *t)
         return;
     t->lib->SSL_CTX_free(t->context);
     pthread_mutex_destroy(&t->lock);
-    free(t->cert_file);
-    free(t->key_file);
     free(t->client_ca_file);
     free(t);
 }

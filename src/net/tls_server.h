@@ -23,8 +23,9 @@ int tls_server_new(const char *cert_file, const char *key_file, const char *clie
 void tls_server_free(struct tls_server *t); /* NULL is fine */
 DEFINE_CLEANUP(struct tls_server *, tls_server_free)
 
-/* Reads the files again. After a failure all is as before. */
-int tls_server_reload(struct tls_server *t, struct error *err);
+/* Reads these files. After a failure all is as before. */
+int tls_server_reload(struct tls_server *t, const char *cert_file, const char *key_file,
+                      struct error *err);
 
 struct tls_conn *tls_conn_new(struct tls_server *t, int fd); /* NULL when there is no memory */
 void tls_conn_free(struct tls_conn *c);                      /* NULL is fine; fd stays open */

@@ -323,17 +323,25 @@ static void name_unchangeable(struct server *s, const struct server_config *to)
     }
 }
 
-int server_reload(struct server *s, const struct server_config *config, struct error *err)
+static int apply(struct server *s, const struct server_config *config, struct error *err)
 {
-    int r = http_server_reload(s->http, err);
-    if (r == 0)
-        r = auth_reload(s->auth, config, err);
+    int r = auth_reload(s->auth, config, err);
     if (r == 0)
         r = tenant_limits_reload(s->limits, config, s->catalog, err);
     if (r == 0)
         r = mask_reload(s->mask, config, err);
-    if (r < 0)
+    if (r == 0)
+        r = http_server_reload(s->http, config->tls_cert_file, config->tls_key_file, err);
+    return r;
+}
+
+int server_reload(struct server *s, const struct server_config *config, struct error *err)
+{
+    int r = apply(s, config, err);
+    if (r < 0) {
+        (void)apply(s, s->config, NULL); /* what was changed before the failure goes back */
         return r;
+    }
     name_unchangeable(s, config);
     s->config = config;
     server_log(s, 1, "the configuration was read again");

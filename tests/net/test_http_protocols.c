@@ -287,11 +287,11 @@ static void speaks_tls_and_reloads_certificates(struct test *t)
     /* A broken file changes nothing; a new certificate is used at once. */
     snprintf(command, sizeof(command), "cd %s && mv cert old && echo x > cert", tls_dir);
     CHECK_INT(t, system(command), 0);
-    CHECK_INT(t, http_server_reload(s.server, &err), -EINVAL);
+    CHECK_INT(t, http_server_reload(s.server, cert, key, &err), -EINVAL);
     CHECK(t, holds(err.text, "could not use the certificate \"") && holds(err.text, cert));
     CHECK_STR(t, curl(&s, "--cacert old", &got), "hello\n 2");
     CHECK(t, make_certificates());
-    CHECK_INT(t, http_server_reload(s.server, &err), 0);
+    CHECK_INT(t, http_server_reload(s.server, cert, key, &err), 0);
     CHECK_STR(t, curl(&s, "--cacert cert", &got), "hello\n 2");
     CHECK_STR(t, curl(&s, "--cacert old", &got), " 0");
     buf_done(&got);
