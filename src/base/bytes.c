@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 static bool is_space(uint8_t c)
 {
@@ -61,15 +62,6 @@ bool bytes_to_i64(struct bytes a, int64_t *ret)
     return true;
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c | 32) >= 'a' && (c | 32) <= 'f')
-        return (c | 32) - 'a' + 10;
-    return -1;
-}
-
 bool bytes_to_hex(struct bytes a, uint64_t *ret)
 {
     uint64_t v = 0;
@@ -115,7 +107,8 @@ bool bytes_to_size(struct bytes a, uint64_t *ret)
     while (digits < a.len && a.data[digits] >= '0' && a.data[digits] <= '9')
         digits++;
     struct bytes unit = bytes_from(a, digits);
-    const char *letter = unit.len > 0 ? memchr(letters, unit.data[0] | 0x20, 4) : NULL;
+    const char *letter =
+        unit.len > 0 ? memchr(letters, unit.data[0] | 0x20, sizeof(letters) - 1) : NULL;
     if (letter) {
         shift = 10 * (unsigned)(letter - letters + 1);
         unit = bytes_from(unit, 1);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "cli/query_verbs.h"
 #include "query/time_range.h"
 #include "wire/json.h"
@@ -154,13 +155,6 @@ int query_verb_series(const struct query *q, const struct options *o, const char
     return end(&w, q, r, err);
 }
 
-static void hex(const uint8_t *id, size_t n, char *ret)
-{
-    for (size_t i = 0; i < n; i++)
-        sprintf(ret + 2 * i, "%02x", id[i]);
-    ret[2 * n] = '\0';
-}
-
 static void json_found(struct writer *w, const struct store_found *f, const char *id)
 {
     json_begin_object(&w->w);
@@ -187,7 +181,7 @@ static int on_found(void *ctx, const struct store_found *f)
 {
     struct writer *w = ctx;
     char id[33], time[TIME_TEXT_MAX];
-    hex(f->id, 16, id);
+    hex_encode(f->id, 16, id);
     if (w->o->json) {
         json_found(w, f, id);
     } else {
@@ -203,28 +197,16 @@ static int on_found(void *ctx, const struct store_found *f)
     return ++w->n == w->limit;
 }
 
-static bool parse_hex(const char *text, uint8_t *ret, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint64_t byte;
-        if (strlen(text) != 2 * n ||
-            !bytes_to_hex((struct bytes){(const uint8_t *)text + 2 * i, 2}, &byte))
-            return false;
-        ret[i] = (uint8_t)byte;
-    }
-    return true;
-}
-
 static int parse_ids(const struct options *o, struct store_find *find, struct error *err)
 {
     find->has_id = o->profile_id != NULL;
     find->has_trace = o->trace_id != NULL;
     find->has_span = o->span_id != NULL;
-    if (find->has_id && !parse_hex(o->profile_id, find->id, 16))
+    if (find->has_id && !hex_decode(bytes_of(o->profile_id), find->id, 16))
         return error_set(err, -EINVAL, "--id takes 32 hex digits");
-    if (find->has_trace && !parse_hex(o->trace_id, find->trace_id, 16))
+    if (find->has_trace && !hex_decode(bytes_of(o->trace_id), find->trace_id, 16))
         return error_set(err, -EINVAL, "--trace takes 32 hex digits");
-    if (find->has_span && !parse_hex(o->span_id, find->span_id, 8))
+    if (find->has_span && !hex_decode(bytes_of(o->span_id), find->span_id, 8))
         return error_set(err, -EINVAL, "--span takes 16 hex digits");
     return 0;
 }
@@ -260,8 +242,8 @@ static int on_span(void *ctx, const struct store_span *s)
 {
     struct writer *w = ctx;
     char trace[33], span[17], time[TIME_TEXT_MAX];
-    hex(s->trace_id, 16, trace);
-    hex(s->span_id, 8, span);
+    hex_encode(s->trace_id, 16, trace);
+    hex_encode(s->span_id, 8, span);
     if (w->o->json) {
         json_begin_object(&w->w);
         json_key(&w->w, "trace_id");

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "wire/json.h"
 
 #define ITEM_MEMORY ((size_t)64 << 20)
@@ -244,13 +245,8 @@ static void read_types(struct item *it)
 static bool read_hex(struct item *it, uint8_t *to, size_t n)
 {
     struct bytes text = json_get_string(it->r);
-    uint64_t byte = 0;
-    bool ok = text.len == 2 * n;
+    bool ok = hex_decode(text, to, n);
 
-    for (size_t i = 0; ok && i < n; i++) {
-        ok = bytes_to_hex((struct bytes){text.data + 2 * i, 2}, &byte);
-        to[i] = (uint8_t)byte;
-    }
     if (!ok)
         json_fail(it->r, "an id does not have %zu hex digits", 2 * n);
     return ok;

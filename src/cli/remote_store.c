@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/must.h"
 #include "cli/remote.h"
 #include "cli/remote_lists.h"
@@ -53,9 +54,9 @@ static void add_scope(struct buf *params, const struct selector *s, int64_t from
 
 static void add_hex(struct buf *params, const char *name, const uint8_t *id, size_t n)
 {
-    buf_addf(params, "&%s=", name);
-    for (size_t i = 0; i < n; i++)
-        buf_addf(params, "%02x", id[i]);
+    char text[33];
+
+    buf_addf(params, "&%s=%s", name, hex_encode(id, n, text));
 }
 
 static void add_ids(struct buf *params, bool has_trace, const uint8_t trace[16], bool has_span,

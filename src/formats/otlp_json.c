@@ -5,9 +5,11 @@
  */
 #include <errno.h>
 
+#include "base/hex.h"
 #include "formats/formats.h"
 #include "formats/otlp_internal.h"
 #include "formats/otlp_schema.h"
+#include "wire/base64.h"
 #include "wire/json.h"
 
 /* Where some messages lie, in the document and in what became of it: for error messages. */
@@ -61,47 +63,14 @@ static void charge(struct translation *t)
         json_fail(t->r, "the memory limit is reached"); /* only to stop the reader */
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static int base64_digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    /* Both alphabets: the plain one and that for URLs. */
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
 static void put_base64(struct translation *t, const struct otlp_schema_field *f, struct bytes s)
 {
     size_t at = pb_begin(&t->out, f->number);
-    uint32_t bits = 0, n_bits = 0;
 
-    while (s.len > 0 && s.data[s.len - 1] == '=')
-        s.len--;
-    for (size_t i = 0; i < s.len; i++) {
-        int d = base64_digit(s.data[i]);
-        if (d < 0) {
-            json_fail(t->r, "%s is not in base64", f->name);
-            return;
-        }
-        bits = bits << 6 | (uint32_t)d;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            buf_add_byte(&t->out, (uint8_t)(bits >> n_bits));
-        }
-    }
-    pb_end(&t->out, at);
+    if (base64_decode(s, &t->out))
+        pb_end(&t->out, at);
+    else
+        json_fail(t->r, "%s is not in base64", f->name);
 }
 
 /* Hexadecimal as the specification of OTLP says, or base64 as that of JSON for protobuf does. */
@@ -110,17 +79,10 @@ static void put_id(struct translation *t, const struct otlp_schema_field *f, str
     size_t size = f->kind == OTLP_ID8 ? 8 : 16;
     uint8_t id[16];
 
-    for (size_t i = 0; i < size && s.len == size * 2; i++) {
-        int high = hex_digit(s.data[i * 2]), low = hex_digit(s.data[i * 2 + 1]);
-        if (high < 0 || low < 0)
-            break;
-        id[i] = (uint8_t)(high << 4 | low);
-        if (i + 1 == size) {
-            pb_put_bytes(&t->out, f->number, (struct bytes){id, size});
-            return;
-        }
-    }
-    put_base64(t, f, s);
+    if (hex_decode(s, id, size))
+        pb_put_bytes(&t->out, f->number, (struct bytes){id, size});
+    else
+        put_base64(t, f, s);
 }
 
 static uint64_t read_double(struct translation *t)

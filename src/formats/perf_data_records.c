@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 #include "formats/perf_data_internal.h"
 #include "formats/perf_names.h"
 
@@ -381,9 +382,7 @@ static uint32_t build_id_of(struct perf_reader *r, struct bytes raw, struct byte
         text_cache_find(&r->build_ids, file, &id);
         return id;
     }
-    for (size_t i = 0; i < raw.len; i++)
-        snprintf(text + 2 * i, 3, "%02x", raw.data[i]);
-    return dict_string(r->dict, (struct bytes){(const uint8_t *)text, 2 * raw.len});
+    return dict_string(r->dict, bytes_of(hex_encode(raw.data, raw.len, text)));
 }
 
 static int read_mmap(struct perf_reader *r, struct perf_record *record, struct error *err)

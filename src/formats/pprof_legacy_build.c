@@ -7,6 +7,7 @@
 
 #include "base/bisect.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "formats/pprof_legacy_internal.h"
 
 bool legacy_next_line(struct legacy *l, struct bytes *ret)
@@ -72,18 +73,13 @@ bool take_i64(struct bytes *s, int64_t *ret)
     return true;
 }
 
-static bool is_hex_digit(uint8_t c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 bool take_hex(struct bytes *s, uint64_t *ret)
 {
     struct bytes at = *s;
     size_t n = 0;
 
     (void)take_text(&at, "0x");
-    while (n < at.len && is_hex_digit(at.data[n]))
+    while (n < at.len && hex_digit(at.data[n]) >= 0)
         n++;
     if (n == 0 || !bytes_to_hex(bytes_head(at, n), ret))
         return false;
@@ -152,7 +148,7 @@ int legacy_add_addresses(struct legacy *l, struct bytes text, size_t adjust_from
         text = bytes_from(text, (size_t)(at - text.data));
         struct bytes after = bytes_from(text, 2);
         uint64_t address;
-        if (after.len > 0 && is_hex_digit(after.data[0])) {
+        if (after.len > 0 && hex_digit(after.data[0]) >= 0) {
             if (!take_hex(&after, &address))
                 return legacy_fail(l, "an address is larger than 64 bits");
             legacy_add_frame(l, address - (legacy_frames(l) >= adjust_from));

@@ -5,6 +5,8 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/hex.h"
+
 struct bytes http_header_value(const struct http_request *r, const char *name)
 {
     size_t len = strlen(name);
@@ -71,14 +73,6 @@ struct bytes http_media_type(struct bytes content_type)
 
     (void)next_part(&content_type, ';', &type);
     return bytes_trim(type);
-}
-
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool http_unescape(struct bytes in, bool is_query, struct buf *out)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/hex.h"
 #include "base/must.h"
 #include "base/sha256.h"
 #include "net/url.h"
@@ -83,18 +84,12 @@ int s3_parse(const char *url, struct s3_place *ret, struct error *err)
 
 /* ---- Signing */
 
-static void hex(const uint8_t *digest, char ret[2 * SHA256_BYTES + 1])
-{
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        sprintf(ret + 2 * i, "%02x", digest[i]);
-}
-
 static void hash_hex(struct bytes data, char ret[2 * SHA256_BYTES + 1])
 {
     uint8_t digest[SHA256_BYTES];
 
     sha256(data, digest);
-    hex(digest, ret);
+    hex_encode(digest, SHA256_BYTES, ret);
 }
 
 /* What is signed: the request in a form that both sides agree on. */
@@ -140,7 +135,7 @@ void s3_sign(const struct s3_options *o, const struct s3_signing *r, struct buf 
              o->region, digest);
     signing_key(o, day, key);
     hmac_sha256((struct bytes){key, sizeof(key)}, buf_bytes(&text), signature);
-    hex(signature, digest);
+    hex_encode(signature, SHA256_BYTES, digest);
     buf_addf(out,
              "AWS4-HMAC-SHA256 Credential=%s/%.8s/%s/s3/aws4_request, "
              "SignedHeaders=host;x-amz-content-sha256;x-amz-date%s, Signature=%s",

@@ -1,5 +1,7 @@
 #include "profile/span_links.h"
 
+#include "base/hex.h"
+
 /* Labels of a set that say a span, as ids of attributes; 0: not there. */
 struct found {
     uint32_t span, trace;
@@ -14,28 +16,15 @@ struct maker {
     uint32_t from_attrs, attrs, link; /* what was found out last */
 };
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* True when the text is exactly n bytes in hexadecimal, not all of them 0. */
 static bool read_hex(struct bytes text, uint8_t *to, size_t n)
 {
     uint8_t id[16], any = 0;
 
-    if (text.len != 2 * n || n > sizeof(id))
+    if (n > sizeof(id) || !hex_decode(text, id, n))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        id[i] = (uint8_t)(high << 4 | low);
+    for (size_t i = 0; i < n; i++)
         any |= id[i];
-    }
     if (any)
         memcpy(to, id, n);
     return any != 0;

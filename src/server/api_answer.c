@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/hex.h"
 #include "query/time_range.h"
 #include "server/names.h"
 #include "server/server_internal.h"
@@ -164,10 +165,9 @@ void api_labels(struct json_writer *w, const char *key, const struct label *labe
 void api_id(struct json_writer *w, const char *key, const uint8_t *id, size_t n)
 {
     char text[33];
-    for (size_t i = 0; i < n && i < 16; i++)
-        snprintf(text + 2 * i, 3, "%02x", id[i]);
+
     json_key(w, key);
-    json_cstring(w, text);
+    json_cstring(w, hex_encode(id, n, text));
 }
 
 /* ---- Lists */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "query/time_range.h"
 #include "server/columnar.h"
 #include "server/names.h"
@@ -259,19 +260,11 @@ int api_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n,
             struct error *err)
 {
     const char *text = api_text(q, name);
-    bool is_good = text && strlen(text) == 2 * n;
 
     *ret_has = false;
     if (!text || *text == '\0')
         return 0;
-    for (size_t i = 0; i < n && is_good; i++) {
-        uint64_t byte;
-        const uint8_t *at = (const uint8_t *)text + 2 * i;
-        is_good = at[1] != 'x' && at[1] != 'X' && bytes_to_hex((struct bytes){at, 2}, &byte);
-        if (is_good)
-            ret[i] = (uint8_t)byte;
-    }
-    if (!is_good)
+    if (!hex_decode(bytes_of(text), ret, n))
         return error_set(err, -EINVAL, "%s takes %zu hex digits, not \"%.60s\"", name, 2 * n, text);
     *ret_has = true;
     return 0;

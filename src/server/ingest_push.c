@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/checksum.h"
+#include "base/hex.h"
 #include "base/le.h"
 #include "formats/formats.h"
 #include "server/pyroscope_batch.h"
@@ -49,31 +50,6 @@ static int bad_message(const struct push *p, const struct pb_reader *r, struct e
 
 /* ---- Ids */
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A UUID, with or without hyphens. */
-static bool read_uuid(struct bytes text, uint8_t id[16])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = hex_digit(text.data[i]);
-        if (text.data[i] == '-')
-            continue;
-        if (digit < 0 || n == 32)
-            return false;
-        id[n / 2] = (uint8_t)(n % 2 ? id[n / 2] | digit : digit << 4);
-        n++;
-    }
-    return n == 32;
-}
-
 /* Of an id that is no UUID, and may be used again, content decides as well. */
 static bool read_id(struct bytes text, struct bytes content, uint8_t id[16])
 {
@@ -81,7 +57,7 @@ static bool read_id(struct bytes text, struct bytes content, uint8_t id[16])
 
     if (text.len == 0)
         return false;
-    if (!read_uuid(text, id)) {
+    if (!hex_decode_hyphened(text, id, 16)) {
         le64_put(id, checksum64(text.data, text.len));
         le64_put(id + 8, checksum64(content.data, content.len));
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "wire/proto_json.h"
 #include "wire/protobuf.h"
 
@@ -223,29 +224,17 @@ static void read_resource(struct decoder *d, struct bytes message)
     }
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* An id of n bytes; false when it is none. */
 static bool read_id(const struct decoder *d, struct bytes s, uint8_t *to, size_t n)
 {
     uint8_t any = 0;
 
-    if (s.len != (d->o->is_json ? 2 * n : n))
+    if (d->o->is_json ? !hex_decode(s, to, n) : s.len != n)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        int high = d->o->is_json ? hex_digit(s.data[2 * i]) : s.data[i] >> 4;
-        int low = d->o->is_json ? hex_digit(s.data[2 * i + 1]) : s.data[i] & 15;
-        if (high < 0 || low < 0)
-            return false;
-        to[i] = (uint8_t)(high << 4 | low);
+    if (!d->o->is_json)
+        memcpy(to, s.data, n);
+    for (size_t i = 0; i < n; i++)
         any |= to[i];
-    }
     return any != 0;
 }
 

@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "base/hex.h"
 #include "profile/frames.h"
 #include "profile/merge.h"
 #include "server/pyroscope_query.h"
@@ -106,35 +107,10 @@ static int cut_for_pgo(const struct pyroscope_request *q, struct profile *p, str
 
 /* ---- Spans, traces, profiles */
 
-static bool hex_digit(uint8_t c, uint8_t *ret)
-{
-    if (c >= '0' && c <= '9')
-        *ret = (uint8_t)(c - '0');
-    else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-        *ret = (uint8_t)((c | 0x20) - 'a' + 10);
-    else
-        return false;
-    return true;
-}
-
 /* n bytes in hexadecimal digits; hyphens do not count. */
 static int read_id(struct bytes text, const char *what, uint8_t *to, size_t n, struct error *err)
 {
-    size_t at = 0;
-    uint8_t digit = 0;
-
-    memset(to, 0, n);
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] == '-')
-            continue;
-        if (at == 2 * n || !hex_digit(text.data[i], &digit)) {
-            at = SIZE_MAX;
-            break;
-        }
-        to[at / 2] = (uint8_t)(to[at / 2] << 4 | digit);
-        at++;
-    }
-    if (at != 2 * n)
+    if (!hex_decode_hyphened(text, to, n))
         return error_set(err, -EINVAL, "\"%.*s\" is no %s id: expected %zu hexadecimal digits",
                          (int)(text.len < 100 ? text.len : 100), (const char *)text.data, what,
                          2 * n);

@@ -5,20 +5,10 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "server/call.h"
 
 #define SECRET_BYTES 32
-
-static void add_hex(const uint8_t *bytes, size_t n, char *to)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        to[2 * i] = digits[bytes[i] >> 4];
-        to[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    to[2 * n] = '\0';
-}
 
 int token_make(struct token_made *ret, struct error *err)
 {
@@ -31,8 +21,8 @@ int token_make(struct token_made *ret, struct error *err)
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof(random))
         return error_set(err, -EIO, "could not make a token: the system has no randomness");
-    add_hex(random, TOKEN_ID_MAX / 2, ret->id);
-    add_hex(random + TOKEN_ID_MAX / 2, SECRET_BYTES, secret);
+    hex_encode(random, TOKEN_ID_MAX / 2, ret->id);
+    hex_encode(random + TOKEN_ID_MAX / 2, SECRET_BYTES, secret);
     snprintf(ret->text, sizeof(ret->text), TOKEN_PREFIX "%s_%s", ret->id, secret);
     sha256(bytes_of(ret->text), ret->hash);
     explicit_bzero(random, sizeof(random));
