@@ -28,7 +28,7 @@ bool regex_misses(const struct regex *re, struct bytes text);
  * groups (len 0 and data NULL when unset), 0 when there is none, -EOVERFLOW when matching was given
  * up. What is before `from` counts for \b and the like. */
 int regex_search(const struct regex *re, struct bytes text, size_t from, struct bytes *groups,
-                  size_t n);
+                 size_t n);
 
 /* The span of the first match and of its first group (len 0 and data NULL when unset). False when
  * there is no match. */

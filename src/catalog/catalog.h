@@ -100,7 +100,7 @@ int catalog_revoke_token(struct catalog *c, struct bytes id, int64_t when_ns, st
  * by another process. Costs no more than a look at the file. */
 int catalog_change_count(struct catalog *c, uint64_t *ret, struct error *err);
 
-/* Saved views, rules, settings of clients: text that is JSON; what it means is for others to say. */
+/* Saved views, rules, settings of clients: JSON text; what it means is for others to say. */
 enum catalog_kind { CATALOG_VIEW = 1, CATALOG_RULE = 2, CATALOG_SETTING = 3 };
 
 struct catalog_document {

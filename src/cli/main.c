@@ -78,8 +78,7 @@ static const struct command commands[] = {
      "-symbolize=demangle=none keeps the linker's names.",
      FILE_OPTIONS | OPTIONS_JSON, cmd_symbolize, 0},
     {"query", "VERB SELECTION...", "the same questions, asked of a server or a data directory",
-     NULL,
-     TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE | ASKING,
+     NULL, TABLE | OPTIONS_FLAME | OPTIONS_DIFF | OPTIONS_CONVERT | OPTIONS_DATA | OPTIONS_RANGE,
      cmd_query, 0},
     {"get", "SELECTION... -o FILE", "a selection as a file, in the format that its name says",
      "  vesta get 'cpu{service.name=\"checkout\"}' --from now-1h -o cpu.pb.gz\n"

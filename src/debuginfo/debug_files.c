@@ -283,6 +283,7 @@ static int each_name(const char *dir, int (*fn)(void *ctx, const char *name), vo
     DIR *d = opendir(dir);
     int r = 0;
 
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is this call's own */
     for (struct dirent *e; d && r == 0 && (e = readdir(d));) {
         if (e->d_name[0] != '.')
             r = fn(ctx, e->d_name);

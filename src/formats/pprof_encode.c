@@ -5,11 +5,12 @@
  * What pprof has no place for is left out and said, with one exception: the span a sample was taken
  * in becomes the labels trace_id and span_id, which people and tools can search for.
  */
+#include "formats/pprof_encode.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "formats/pprof_encode.h"
 #include "formats/pprof_internal.h"
 #include "wire/inflate.h"
 #include "wire/protobuf.h"

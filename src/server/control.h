@@ -9,5 +9,5 @@ struct server;
 
 struct control *control_new(struct server *s);
 /* Answers everyone who waits; nobody may wait any more. */
-void control_stop(struct control *c);
-void control_free(struct control *c); /* NULL is fine */
+void control_stop(struct control *k);
+void control_free(struct control *k); /* NULL is fine */

@@ -118,6 +118,7 @@ static void add_process(struct server *s, struct buf *out)
     unsigned long total = 0, resident = 0;
     CLEANUP(fclosep) FILE *f = fopen("/proc/self/statm", "re");
 
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel wrote them */
     if (f && fscanf(f, "%lu %lu", &total, &resident) == 2)
         gauge(out, "process_resident_memory_bytes", "Memory in use",
               resident * (uint64_t)sysconf(_SC_PAGESIZE));

@@ -140,6 +140,7 @@ static void read_regions(struct dict *d, struct regions *ret)
         uint64_t offset;
         char flags[5];
         int at = 0;
+        /* NOLINTNEXTLINE(cert-err34-c): the kernel wrote them */
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*s %*s %n", &start, &end,
                    flags, &offset, &at) < 4 ||
             flags[2] != 'x' || at == 0)
@@ -193,7 +194,8 @@ static int make_profile(struct window *w, int64_t start_ns, struct buf *out, str
     p->period = PERIOD_NS;
     read_regions(set->dict, regions);
     add_samples(w, p, regions);
-    int r = p->n_samples == 0 ? -ENODATA : symbolize(set, &(struct symbolizer_options){0}, NULL, err);
+    int r =
+        p->n_samples == 0 ? -ENODATA : symbolize(set, &(struct symbolizer_options){0}, NULL, err);
     if (r == 0)
         r = format_pprof.encode(set, out, &losses, err);
     profile_set_free(set);
@@ -252,7 +254,8 @@ static void *run(void *arg)
         is_last = wait_for_window(p);
         which ^= 1;
         struct window *full = atomic_exchange(&p->active, &p->windows[which]);
-        usleep(1000); /* handlers that had it before are done by then; a late one is a lost sample */
+        /* Handlers that had it before are done by then; a late one is a lost sample. */
+        usleep(1000);
         push(p, full, start);
     }
     return NULL;

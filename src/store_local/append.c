@@ -479,9 +479,10 @@ static int prepare(struct append *x, struct arrival *a, struct error *err)
         t.content_hash = stable_mix(t.content_hash, a->in->sender);
     r = local_is_stored(x->l, x->tenant, s, a->in->profile->time_unix_ns,
                         a->in->has_id ? a->in->id : NULL, t.content_hash);
-    if (r < 0)
-        return error_set(err, r, "could not tell whether a profile is stored already: %s",
-                         strerror(-r));
+    if (r < 0) {
+        errno = -r;
+        return error_set(err, r, "could not tell whether a profile is stored already: %m");
+    }
     if (r > 0)
         a->outcome->verdict = STORE_DUPLICATE;
     else

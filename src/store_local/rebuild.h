@@ -1,9 +1,9 @@
 #pragma once
 
 #include "profile/profile.h"
+#include "profile/translate.h"
 #include "store_local/local_internal.h"
 #include "store_local/side.h"
-#include "profile/translate.h"
 
 /*
  * Makes profiles of what rows hold, one after the other, over a dictionary that is used again until
