@@ -223,7 +223,8 @@ static const struct option table[] = {
      "what it may do: ingest, read, admin (default ingest,read)", 0},
     {"expires", OPTION_STRING, AT(expires), OPTIONS_TOKEN, "DURATION",
      "how long it holds: 90d (default: until it is revoked)", 0},
-    {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, "show this help (also -h)", 0},
+    {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN, NULL, "show this help (also -h)",
+     0},
     {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
 };
 

@@ -13,7 +13,8 @@ from test_store import labelled_profile, with_time
 
 START = time.time_ns() // 10**9 - 1200  # seconds
 TRACE = "0102030405060708090a0b0c0d0e0f10"
-RANGE = ["--from", str(START - 60), "--until", str(START + 1100)]
+# Long enough for profiles that are made when this module's turn has come.
+RANGE = ["--from", str(START - 60), "--until", str(START + 7200)]
 SHOP = 'cpu{service.name="shop"}'
 
 
