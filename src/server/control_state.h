@@ -67,7 +67,7 @@ struct control_agent *control_agent_seen(struct control_state *s, struct bytes t
 struct control_agent *control_agent_find(struct control_state *s, struct bytes tenant,
                                          const struct control_name *id);
 
-/* Gives it a number. One for the same target replaces the older; expired ones go. -ENOBUFS when
+/* Gives it a number. One for the same target replaces the older; expired ones go. -EBUSY when
  * there are too many. */
 int control_direct(struct control_state *s, struct control_directive *d, int64_t now,
                    struct error *err);

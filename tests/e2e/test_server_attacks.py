@@ -445,3 +445,306 @@ def test_tenants_are_no_paths(new_server, tmp_path, tenant):
     assert stored(server) == 0
     assert counters(server, "vesta_rejects_total")["bad_parameter"] == 1
     assert set(tmp_path.rglob("*")) == files
+
+
+# ---- Tokens
+
+def test_wrong_tokens_open_nothing_and_are_counted(new_server, tmp_path):
+    made = run_vesta("token", "create", "--data", tmp_path / "data", "--roles=read", check=0).text.strip()
+    server = new_server(*LIMITS)
+    wrong = ["", "x", made[:-1], made + "x", made.upper(), made[::-1], "x" * 5000, "%00", "' or 1=1 --", "\xff\xfe",
+             "null", "undefined", "*", "Bearer " + made]
+    for scheme in ("Bearer", "Basic", "Token", ""):
+        for token in wrong[:4] if scheme != "Bearer" else wrong:
+            answer = raw(server, head("GET", "/api/v1/services", f"Authorization: {scheme} {token}"))
+            # Guessing is answered with 429 after some tries.
+            assert status_of(answer) in (400, 401, 429), (scheme, token[:40], answer[:200])
+            assert made.encode() not in answer
+    for path in ("/api/v1/services?token=" + made, "/api/v1/services?access_token=" + made):
+        assert server.get(path)[0] in (400, 401, 429)
+    assert sum(counters(server, "vesta_auth_failures_total").values()) >= 15
+    assert stored(server) == 0
+    log = server.log_text() + server.get("/metrics")[2].decode()
+    assert made not in log
+
+
+def test_a_revoked_token_is_refused_on_open_connections_too(new_server, tmp_path):
+    create = ["token", "create", "--data", tmp_path / "data", "--tenant=*"]
+    root = run_vesta(*create, "--roles=admin", check=0).text.strip()
+    token = run_vesta(*create, "--roles=read", "--name=leaked", check=0).text.strip()
+    server = new_server()
+    with contextlib.closing(http.client.HTTPConnection(*server.address, timeout=10)) as kept:
+        def ask():
+            kept.request("GET", "/api/v1/services", headers={"Authorization": f"Bearer {token}"})
+            answer = kept.getresponse()
+            return answer.status, answer.read()
+        assert ask()[0] == 200
+        status, _, body = server.get("/api/v1/admin/tokens", headers={"Authorization": f"Bearer {root}"})
+        name = next(t["id"] for t in json.loads(body)["tokens"] if t["name"] == "leaked")
+        status, _, body = server.request("DELETE", f"/api/v1/admin/tokens/{name}",
+                                         headers={"Authorization": f"Bearer {root}"})
+        assert status == 200, body
+        status, body = ask()
+        assert status == 401 and b"revoked" in body
+
+
+def test_secrets_appear_nowhere(new_server, tmp_path):
+    secret = "hunter2-hunter2-hunter2-hunter2"
+    server = new_server("--log-level", "debug", env={"VESTA_ADMIN_TOKEN": secret})
+    bearer = {"Authorization": f"Bearer {secret}"}
+    assert server.get("/api/v1/services", headers=bearer)[0] == 200
+    seen = [server.get("/metrics")[2], server.get("/api/v1/stat", headers=bearer)[2],
+            server.get("/api/v1/top?query=" + secret[:3], headers=bearer)[2],
+            server.get("/api/v1/nothing", headers=bearer)[2], server.get("/api/v1/openapi.json", headers=bearer)[2],
+            server.post("/v1/profiles", b"\xff", headers={"content-type": PROTO, **bearer})[2],
+            server.get("/api/v1/services", headers={"Authorization": f"Bearer {secret}x"})[2]]
+    printed = run_vesta("config", "print", env={"VESTA_ADMIN_TOKEN": secret}, check=0)
+    wrong = run_vesta("config", "check", "--admin-token", secret, "--limits-body", "x")
+    assert b"admin_token" in printed.out
+    server.stop()
+    seen += [server.log_text().encode(), printed.out, printed.err, wrong.out, wrong.err]
+    seen += [f.read_bytes() for f in server.data.rglob("*") if f.is_file()]
+    for text in seen:
+        assert secret.encode() not in text
+
+
+# ---- Browsers
+
+def test_pages_of_others_may_not_ask(target):
+    evil = {"Origin": "https://evil.example"}
+    with unharmed(target, "forbidden"):
+        for method, path, body in [("GET", "/api/v1/services", None), ("POST", "/api/v1/top", b"{}"),
+                                   ("POST", "/api/v1/profiles?service.name=x", STACKS), ("GET", "/metrics", None)]:
+            for origin in (evil, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+                           {"Origin": f"http://127.0.0.1.evil.example:{target.address[1]}"}):
+                status, headers, text = target.request(method, path, body=body, headers=origin)
+                assert status == 403 and b"cors_origins" in text, (path, origin, text)
+                assert "access-control-allow-origin" not in headers
+        status, headers, _ = target.request("OPTIONS", "/api/v1/profiles", headers={
+            **evil, "Access-Control-Request-Method": "POST"})
+        assert status == 403 and not any(h.startswith("access-control") for h in headers)
+
+
+def test_names_that_were_made_to_point_here_are_not_answered(target):
+    """DNS rebinding: to the browser it is the page's own origin."""
+    port = target.address[1]
+    with unharmed(target, "forbidden"):
+        for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", f"127.0.0.1.evil.example:{port}"):
+            answer = raw(target, head("GET", "/api/v1/services", f"Origin: http://{host}", host=host))
+            assert status_of(answer) == 403 and b"external_url" in answer, answer
+            answer = raw(target, head("GET", "/api/v1/services", "Sec-Fetch-Site: same-origin", host=host))
+            assert status_of(answer) == 403, answer
+    own = f"127.0.0.1:{port}"
+    assert status_of(raw(target, head("GET", "/api/v1/services", f"Origin: http://{own}", host=own))) == 200
+
+
+def test_an_allowed_origin_is_told_so_and_no_other(new_server):
+    server = new_server("--cors-origins", "https://grafana.example")
+    good = {"Origin": "https://grafana.example", "Access-Control-Request-Method": "POST"}
+    status, headers, _ = server.request("OPTIONS", "/api/v1/top", headers=good)
+    assert (status, headers["access-control-allow-origin"]) == (204, "https://grafana.example")
+    assert "*" not in headers["access-control-allow-origin"] and "access-control-allow-credentials" not in headers
+    assert server.get("/api/v1/services", headers=good)[1]["vary"] == "origin"
+    for origin in ("https://grafana.example.evil", "http://grafana.example", "https://xgrafana.example"):
+        assert server.get("/api/v1/services", headers={"Origin": origin})[0] == 403
+
+
+def test_every_answer_says_what_browsers_may_do_with_it(target):
+    long_ago = urllib.parse.urlencode({"from": "now-1h", "query": "samples"})
+    paths = ["/healthz", "/metrics", "/api/v1/services", "/api/v1/openapi.json", "/nothing", "/api/v1/top?limit=x",
+             "/api/v1/flame.svg?" + long_ago, "/api/v1/profile.pb.gz?" + long_ago, "/v1/profiles",
+             "/pyroscope/render?query=x", "/api/v1/series?format=ndjson", "/%2e%2e/x"]
+    for path in paths:
+        status, headers, _ = target.get(path)
+        assert headers["x-content-type-options"] == "nosniff", path
+        assert "default-src 'none'" in headers["content-security-policy"], path
+        assert "content-type" in headers and "html" not in headers["content-type"], path
+        assert "server" not in headers, path
+    status, headers, _ = target.get("/api/v1/flame.svg?" + long_ago)
+    assert status == 200
+    assert headers["content-disposition"].startswith("attachment") and "sandbox" in headers["content-security-policy"]
+
+
+XSS = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "javascript:alert(1)", "]]><script>x</script>",
+       "&lt;script&gt;", "'-alert(1)-'", "</text><foreignObject>", "${{7*7}}", "\u202egnp.exe", "<!--", "{{constructor}}"]
+
+
+def test_what_is_stored_comes_back_as_text(target):
+    """Names that would be markup: JSON has them as they were, SVG as text only."""
+    stacks = "".join(f"main;{x.replace(';', ',')} 1\n" for x in XSS).encode()
+    with unharmed(target, stores=1):
+        params = urllib.parse.urlencode({"service.name": XSS[0], "pod": XSS[1]})
+        status, _, body = target.post(f"/api/v1/profiles?{params}", stacks)
+        assert status == 200, body
+    query = urllib.parse.quote('{service.name="' + XSS[0] + '"}')
+    status, headers, body = target.get(f"/api/v1/top?query={query}")
+    assert headers["content-type"] == "application/json"
+    names = {row["name"] for row in json.loads(body)["rows"]}
+    assert {x.replace(";", ",") for x in XSS} <= names
+    title = urllib.parse.quote("</title><script>alert(2)</script>")
+    status, headers, svg = target.get(f"/api/v1/flame.svg?query={query}&title={title}")
+    assert status == 200 and headers["content-type"] == "image/svg+xml"
+    root = ElementTree.fromstring(svg)
+    tags = {e.tag.split("}")[1] for e in root.iter()}
+    own_scripts = svg.count(b"<script")
+    plain = target.get("/api/v1/flame.svg?query=" + urllib.parse.quote('{service.name="good"}'))[2]
+    assert own_scripts == plain.count(b"<script") and not tags & {"foreignObject", "img", "iframe"}
+    assert not any(k.lower().startswith("on") and "alert" in v for e in root.iter() for k, v in e.attrib.items())
+    assert b"<script>alert" not in svg
+    # An error repeats what was asked for: as JSON, and not as a page.
+    status, headers, body = target.get("/api/v1/top?" + urllib.parse.urlencode({"query": "<script>"}))
+    assert status == 400 and headers["content-type"] == "application/json" and json.loads(body)["error"]
+
+
+def test_line_breaks_make_no_headers(target):
+    """Whatever is repeated in an answer, in headers it stays within one."""
+    evil = "%0d%0aSet-Cookie:%20a=b%0d%0a%0d%0a<x>"
+    paths = [f"/api/v1/top?query={evil}", f"/api/v1/{evil}", f"/api/v1/flame.svg?title={evil}&query=samples",
+             f"/api/v1/top?{evil}=1", f"/api/v1/top?format={evil}", f"/pyroscope/render?query={evil}&format={evil}",
+             f"/api/v1/agents/directive?id={evil}", f"/api/v1/debuginfo/{evil}", f"/ingest?name={evil}&format={evil}"]
+    for path in paths:
+        for method in ("GET", "POST"):
+            answer = raw(target, head(method, path, "Content-Length: 0"))
+            lines = answer.split(b"\r\n\r\n")[0].split(b"\r\n")
+            assert status_of(answer) is not None, path
+            assert not any(line.lower().startswith(b"set-cookie") for line in lines), path
+    # Over gRPC the reason of an error is a header.
+    body = b"\0" + struct.pack(">I", 4) + b"\x0a\x7f\r\n"
+    done = subprocess.run(["curl", "-s", "-i", "--http2-prior-knowledge", "-H", "content-type: application/grpc",
+                           "--data-binary", "@-", target.url + PROFILES], input=body, capture_output=True, timeout=20)
+    assert b"grpc-status: 3" in done.stdout
+
+
+# ---- Questions
+
+REGEXES = ["(a+)+$", "(a|a)*b", "(a|aa)+$", "(.*a){25}$", "((a*)*)*b", "(?:a?){50}a{50}", "a" * 5000, "(" * 5000,
+           "[" * 1000, "(?R)", "(a(?1)?)b", "\\C", "(?C1)a", "(*LIMIT_MATCH=999999999)(a+)+$", "x{1000}{1000}"]
+
+
+@pytest.fixture(scope="module")
+def with_long_names(target):
+    name = "a" * 200 + "!"
+    params = urllib.parse.urlencode({"service.name": name})
+    assert target.post(f"/api/v1/profiles?{params}", f"main;{name} 5\n".encode())[0] == 200
+    return target
+
+
+@pytest.mark.parametrize("regex", REGEXES, ids=lambda r: r[:20])
+def test_regexes_end(with_long_names, regex):
+    selector = 'samples{service.name=~"%s"}' % regex.replace("\\", "\\\\")
+    with unharmed(with_long_names, seconds=15):
+        for params in ({"query": selector}, {"query": "samples", "focus": regex}, {"query": "samples", "hide": regex},
+                       {"query": "samples", "tagfocus": regex}):
+            begun = time.monotonic()
+            status, _, body = with_long_names.get("/api/v1/top?" + urllib.parse.urlencode(params))
+            assert status in (200, 400, 404), (params, status, body[:300])
+            assert time.monotonic() - begun < 5, params
+            assert status != 400 or json.loads(body)["error"]
+
+
+HUGE = str(2**63 - 1)
+
+
+@pytest.mark.parametrize("path", [
+    f"timeline?query=samples&from=0&until={HUGE}&step=1ns", f"timeline?query=samples&from=0&until={HUGE}",
+    f"heatmap?query=samples&from=0&until={HUGE}&step=1ns", f"heatmap?query=samples&rows=1000000000",
+    f"function?query=samples&function=main&step=1ns", "flame?query=samples&max_nodes=1000000000",
+    "flame?query=samples&max_nodes=99999999999999999999", "flame?query=samples&max_nodes=-1",
+    f"top?query=samples&limit={HUGE}", "top?query=samples&limit=-1", "stacks?query=samples&limit=4294967296",
+    "timeline?query=samples&by=" + ",".join(f"l{i}" for i in range(500)), f"profiles?limit={HUGE}",
+    f"top?query=samples&from={HUGE}&until=0", "top?query=samples&from=-1", "top?query=samples&from=1e400",
+    "top?query=samples&step=0", "timeline?query=samples&step=0", "timeline?query=samples&step=-5s",
+    "graph?query=samples&node_fraction=nan", "graph?query=samples&edge_fraction=inf&limit=-1",
+    "flame?query=samples&" + "&".join("under=x" for _ in range(1000)), "top?query=" + "%7B" * 3000,
+    "top?query=samples%7B" + ",".join(f"l{i}=%22v%22" for i in range(800)) + "%7D",
+    f"diff?before_query=samples&after_query=samples&max_nodes={HUGE}", "profile?id=" + "f" * 5000,
+])
+def test_questions_without_measure_are_answered_or_refused(target, path):
+    with unharmed(target, seconds=15):
+        status, headers, body = target.get("/api/v1/" + path)
+        assert status in (200, 400, 404, 413, 414), (status, body[:300])
+        if status != 200:
+            assert json.loads(body)["error"]
+        assert len(body) < 8 * MIB
+
+
+def test_two_hundred_questions_at_once_do_not_stop_ingest(new_server):
+    server = new_server(*LIMITS)
+    for i in range(20):
+        assert server.post(f"/v1/pprof?service.name=s{i}", gzip.compress(pprof(), 1))[0] == 200
+    start_peak(server)
+    query = "/api/v1/flame?query=cpu&from=now-1h&max_nodes=100000"
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        asked = [pool.submit(server.get, query, timeout=60) for _ in range(200)]
+        sent = 0
+        while sent < 5 or not all(f.done() for f in asked):
+            begun = time.monotonic()
+            send_good(server, timeout=30)
+            assert time.monotonic() - begun < 10
+            sent += 1
+        statuses = [f.result()[0] for f in asked]
+    assert set(statuses) <= {200, 429} and statuses.count(200) >= 32
+    assert stored(server) == 20 + sent
+    assert peak_mib(server) < 700
+
+
+# ---- Where the server asks
+
+class Listener(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        self.send_response(404)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def listener():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener) as listening:
+        listening.asked = []
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+def nameless(build_id):
+    """A profile whose only frame is an address within a binary of this build id."""
+    strings = ["", "samples", "count", "/bin/app", build_id]
+    mapping = wire.message(3, wire.number(1, 1) + wire.number(2, 0x400000) + wire.number(3, 0x500000)
+                           + wire.number(5, 3) + wire.number(6, 4))
+    location = wire.message(4, wire.number(1, 1) + wire.number(2, 1) + wire.number(3, 0x401234))
+    return (wire.message(1, wire.number(1, 1) + wire.number(2, 2))
+            + wire.message(2, wire.message(1, wire.varint(1)) + wire.message(2, wire.varint(7))) + mapping + location
+            + b"".join(wire.message(6, s) for s in strings) + wire.number(9, time.time_ns() - 10**10))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"])
+def test_debug_files_are_not_fetched_from_this_machine(new_server, listener, host):
+    port = listener.server_address[1]
+    server = new_server("--debuginfo-urls", f"http://{host}:{port}/", "--log-level", "debug")
+    assert server.post("/v1/pprof?service.name=x", nameless("ab" * 20))[0] == 200
+    status, _, body = server.get("/api/v1/top?query=samples&from=now-1h")
+    assert status == 200, body
+    end = time.monotonic() + 3
+    while time.monotonic() < end and "may not be fetched" not in server.log_text() and "address" not in \
+            server.log_text().split("listening on")[-1]:
+        time.sleep(0.05)
+    assert listener.asked == []
+
+
+def test_debug_files_come_from_private_addresses_where_allowed(new_server, listener):
+    port = listener.server_address[1]
+    server = new_server("--debuginfo-urls", f"http://127.0.0.1:{port}/", "--debuginfo-allow-private-urls")
+    for build_id in ("ab" * 20, "../../../etc/passwd", "..%2f..%2fx", "AB/../x", "x" * 3000):
+        server.post("/v1/pprof?service.name=x", nameless(build_id))
+    assert server.get("/api/v1/top?query=samples&from=now-1h")[0] == 200
+    end = time.monotonic() + 10
+    while not listener.asked and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.2)
+    # The sound one is asked for; what is no build id becomes no part of a path.
+    assert {re.sub(r"/(debuginfo|executable)$", "", p) for p in listener.asked} == {"/buildid/" + "ab" * 20}
