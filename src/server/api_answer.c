@@ -206,7 +206,6 @@ static int send_part(struct api_list *l, struct error *err)
     if (!l->has_begun) {
         write_headers(l->q);
         call_stream(l->q->call, "application/x-ndjson");
-        l->has_begun = true;
     }
     /* What is on its way is the connection's, and no longer counts here. */
     CLEANUP(buf_done) struct buf part = l->out;
@@ -214,6 +213,11 @@ static int send_part(struct api_list *l, struct error *err)
     budget_give(part.budget, part.cap);
     part.budget = NULL;
     int r = call_stream_part(l->q->call, &part);
+    if (r == -EBUSY)
+        return error_set(err, r,
+                         "as many long answers are being read as may be at once "
+                         "(half of limits.query_workers)");
+    l->has_begun = true;
     return r < 0 ? error_set(err, r, "the client has left") : 0;
 }
 
@@ -240,7 +244,12 @@ static int end_lines(struct api_list *l, int r, struct error *err)
         json_end_object(&l->w);
         buf_add_byte(&l->out, '\n');
     }
-    return send_part(l, err);
+    if (l->has_begun)
+        return send_part(l, err);
+    if (buf_full(&l->out))
+        return buf_error(&l->out, err);
+    api_reply(l->q, "application/x-ndjson", &l->out);
+    return 0;
 }
 
 int api_list_end(struct api_list *l, int r, struct error *err)

@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "net/http_server.h"
 #include "server/call_internal.h"
+#include "server/jobs.h"
 #include "server/server_internal.h"
 #include "server/tenant_limits.h"
 
@@ -138,6 +139,8 @@ int call_stream_part(struct call *c, struct buf *part)
         return 0;
     }
     if (!j->has_begun) {
+        if (!jobs_begin_stream(c->server->jobs))
+            return -EBUSY;
         j->has_begun = true;
         call_add_usual_headers(c);
         http_reply_begin(c->exchange, &c->reply);

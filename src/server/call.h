@@ -125,8 +125,9 @@ void call_reply_message(struct call *c, struct buf *body);
 
 /*
  * A reply in pieces, for answers too large to hold: begin, then hand over parts, which wait while
- * the client is slow. -ECANCELED when it has left. The end follows the handler's return; when that
- * is an error, the client sees a reply that breaks off.
+ * the client is slow. -ECANCELED when it has left, -EBUSY before the first when too many workers
+ * wait like this already. The end follows the handler's return; when that is an error, the client
+ * sees a reply that breaks off.
  */
 void call_stream(struct call *c, const char *content_type);
 int call_stream_part(struct call *c, struct buf *part);

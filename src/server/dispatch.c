@@ -324,6 +324,7 @@ void job_finish(struct job *j, int r, const struct error *err)
     count_answer(j, r);
     if (j->has_begun) {
         struct http_exchange *x = c->exchange;
+        jobs_end_stream(c->server->jobs);
         job_free(j);
         if (r < 0)
             http_reply_break_off(x);

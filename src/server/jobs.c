@@ -35,6 +35,8 @@ struct jobs {
     struct queue queues[LANE_QUERY + 1];
     struct worker_thread *threads;
     size_t n_threads, n_started;
+    unsigned streams_max;
+    atomic_uint n_streams;
     /* The one large share of memory. */
     pthread_mutex_t large_lock;
 };
@@ -166,6 +168,7 @@ int jobs_start(struct server *s, struct jobs **ret, struct error *err)
     for (size_t i = 0; i <= LANE_QUERY; i++)
         queue_init(&jobs->queues[i], c->queue_max);
     jobs->n_threads = n_ingest + n_query;
+    jobs->streams_max = n_query > 1 ? (unsigned)n_query / 2 : 1;
     jobs->threads = must_calloc(jobs->n_threads, sizeof(*jobs->threads));
     int r = start_threads(jobs, n_ingest, err);
     if (r < 0) {
@@ -195,6 +198,19 @@ bool jobs_submit(struct jobs *jobs, struct job *j)
     }
     pthread_mutex_unlock(&q->lock);
     return is_taken;
+}
+
+bool jobs_begin_stream(struct jobs *jobs)
+{
+    if (atomic_fetch_add(&jobs->n_streams, 1) < jobs->streams_max)
+        return true;
+    jobs_end_stream(jobs);
+    return false;
+}
+
+void jobs_end_stream(struct jobs *jobs)
+{
+    atomic_fetch_sub(&jobs->n_streams, 1);
 }
 
 size_t jobs_waiting(struct jobs *jobs, enum lane lane)

@@ -13,6 +13,14 @@ int jobs_start(struct server *s, struct jobs **ret, struct error *err);
 /* Takes the job over, or returns false when the lane's queue is full (or ending). */
 bool jobs_submit(struct jobs *jobs, struct job *j);
 
+/*
+ * Whoever writes a reply in pieces waits for its client: half of the workers that answer questions
+ * may, so that slow readers leave the others theirs. False when there are as many; else
+ * jobs_end_stream() is due.
+ */
+bool jobs_begin_stream(struct jobs *jobs);
+void jobs_end_stream(struct jobs *jobs);
+
 /* How many wait now. */
 size_t jobs_waiting(struct jobs *jobs, enum lane lane);
 

@@ -423,6 +423,38 @@ def test_clients_that_ask_and_do_not_read_cost_little(target):
             s.close()
 
 
+def test_slow_readers_of_long_answers_leave_workers_to_others(new_server):
+    server = new_server("--limits-query-workers", "4")
+    for batch in range(2):
+        body = wire.profiles([{"service.name": f"s{batch}-{i}", "host.name": "h" * 1000} for i in range(4000)], samples=1)
+        assert server.post("/v1/profiles", body, headers={"content-type": PROTO})[2] == b""
+    readers = []
+    for _ in range(10):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(server.address)
+        s.sendall(head("GET", "/api/v1/profiles?format=ndjson&from=now-1h"))
+        s.settimeout(0.5)
+        readers.append(s)
+    told = 0
+    for s in readers:
+        with contextlib.suppress(TimeoutError):
+            told += status_of(s.recv(4096)) == 429
+    assert told >= 6
+    for _ in range(5):
+        begun = time.monotonic()
+        assert server.get("/api/v1/types")[0] == 200
+        assert server.get("/metrics")[0] == 200
+        assert time.monotonic() - begun < 5
+    for s in readers:
+        s.close()
+    # Their places are free again.
+    end = time.monotonic() + 10
+    while (answer := server.get("/api/v1/profiles?format=ndjson&from=now-1h"))[0] != 200 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(answer[2].splitlines()) == 8000
+
+
 # ---- Names and labels
 
 def test_a_million_labels_are_refused_with_the_limit(target):
