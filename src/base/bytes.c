@@ -11,6 +11,18 @@ static bool is_space(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+int bytes_compare(struct bytes a, struct bytes b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int order = n > 0 ? memcmp(a.data, b.data, n) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+int bytes_compare_items(const void *a, const void *b)
+{
+    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
 struct bytes bytes_trim(struct bytes a)
 {
     while (a.len > 0 && is_space(a.data[0]))

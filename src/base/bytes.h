@@ -24,6 +24,11 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
+/* <0, 0 or >0, byte by byte, the shorter first; the second is for qsort() and bsearch() over struct
+ * bytes. */
+int bytes_compare(struct bytes a, struct bytes b);
+int bytes_compare_items(const void *a, const void *b);
+
 static inline bool bytes_are(struct bytes a, const char *s)
 {
     return bytes_equal(a, bytes_of(s));

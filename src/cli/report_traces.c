@@ -46,9 +46,7 @@ static int compare_lines(const void *a, const void *b)
     const struct label_line *x = a, *y = b;
     if (x->is_number != y->is_number)
         return x->is_number ? 1 : -1;
-    size_t n = x->text.len < y->text.len ? x->text.len : y->text.len;
-    int c = memcmp(x->text.data, y->text.data, n);
-    return c ? c : (x->text.len > y->text.len) - (x->text.len < y->text.len);
+    return bytes_compare(buf_bytes(&x->text), buf_bytes(&y->text));
 }
 
 /* Text before numbers, then by key, values in the order of the dictionary. */

@@ -160,9 +160,7 @@ static int compare_values(const void *x, const void *y, void *writer)
         return a->kind < b->kind ? -1 : 1;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
-    struct bytes s = dict_text(w->values, a->text), t = dict_text(w->values, b->text);
-    int c = memcmp(s.data, t.data, s.len < t.len ? s.len : t.len);
-    return c ? c : s.len < t.len ? -1 : s.len > t.len;
+    return bytes_compare(dict_text(w->values, a->text), dict_text(w->values, b->text));
 }
 
 static bool is_label(const struct attribute *a)

@@ -278,10 +278,8 @@ bool selector_takes_period(const struct selector *s, struct bytes type, struct b
 
 static int by_name(const void *a, const void *b)
 {
-    struct bytes x = ((const struct label *)a)->name, y = ((const struct label *)b)->name;
-    size_t n = x.len < y.len ? x.len : y.len;
-    int order = n > 0 ? memcmp(x.data, y.data, n) : 0;
-    return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
+    const struct label *x = a, *y = b;
+    return bytes_compare(x->name, y->name);
 }
 
 /* Stable, so that of equal names the last one given is the last one here. */

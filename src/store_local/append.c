@@ -100,14 +100,9 @@ int append_check_labels(const struct label *labels, size_t n, struct error *err)
             return error_set(err, -EINVAL,
                              "the value of label \"%.*s\" has %zu bytes: at most %d are allowed",
                              shown, (const char *)name.data, value.len, APPEND_LABEL_VALUE_MAX);
-        if (i > 0) {
-            struct bytes before = labels[i - 1].name;
-            size_t common = before.len < name.len ? before.len : name.len;
-            int order = memcmp(before.data, name.data, common);
-            if (order > 0 || (order == 0 && before.len >= name.len))
-                return error_set(err, -EINVAL, "labels are not sorted at \"%.*s\"", shown,
-                                 (const char *)name.data);
-        }
+        if (i > 0 && bytes_compare(labels[i - 1].name, name) >= 0)
+            return error_set(err, -EINVAL, "labels are not sorted at \"%.*s\"", shown,
+                             (const char *)name.data);
     }
     struct bytes service = label_value(labels, n, bytes_of(LABEL_SERVICE));
     if (service.len == 0)

@@ -66,6 +66,16 @@ static void durations_are_read_with_their_units(struct test *t)
     CHECK(t, !bytes_to_duration(BYTES("290y290y"), &got));
 }
 
+static void the_shorter_of_equal_beginnings_comes_first(struct test *t)
+{
+    struct bytes a = BYTES("ab"), b = BYTES("abc"), none = {0};
+
+    CHECK(t, bytes_compare(a, b) < 0 && bytes_compare(b, a) > 0 && bytes_compare(a, a) == 0);
+    CHECK(t, bytes_compare(none, a) < 0 && bytes_compare(none, none) == 0);
+    CHECK(t, bytes_compare(BYTES("a\xff"), a) > 0);
+    CHECK(t, bytes_compare_items(&b, &a) > 0);
+}
+
 static void distances_count_the_edits_between_names(struct test *t)
 {
     char many[100];
@@ -82,6 +92,7 @@ static const struct test_case cases[] = {
     TEST(sizes_are_read_with_their_units),
     TEST(what_is_no_size_is_refused),
     TEST(durations_are_read_with_their_units),
+    TEST(the_shorter_of_equal_beginnings_comes_first),
     TEST(distances_count_the_edits_between_names),
 };
 TEST_MAIN(cases)
