@@ -8,6 +8,7 @@
 #include "cli/selection.h"
 #include "cli/store_files.h"
 #include "cli/terminal.h"
+#include "query/json_answers.h"
 #include "query/time_range.h"
 #include "store_local/local.h"
 #include "wire/json.h"
@@ -55,38 +56,7 @@ static void stat_text(const struct store_stat *s, struct buf *out)
 static void stat_json(const struct store_stat *s, struct buf *out)
 {
     struct json_writer w = {.out = out};
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"tenants", s->tenants},
-        {"series", s->series},
-        {"profiles", s->profiles},
-        {"samples", s->samples},
-        {"spans", s->spans},
-        {"segments", s->segments},
-        {"epochs", s->epochs},
-        {"tombstones", s->tombstones},
-        {"disk_bytes", s->disk_bytes},
-        {"segment_bytes", s->segment_bytes},
-        {"dict_bytes", s->dict_bytes},
-        {"wal_bytes", s->wal_bytes},
-        {"limit_bytes", s->limit_bytes},
-        {"free_bytes", s->free_bytes},
-        {"lost_records", s->lost_records},
-    };
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        json_key(&w, numbers[i].name);
-        json_u64(&w, numbers[i].value);
-    }
-    json_key(&w, "first_ns");
-    json_i64_string(&w, s->first_ns);
-    json_key(&w, "last_ns");
-    json_i64_string(&w, s->last_ns);
-    json_key(&w, "trouble");
-    json_cstring(&w, s->trouble);
-    json_end_object(&w);
+    json_store_stat(&w, s);
     buf_add_byte(out, '\n');
 }
 

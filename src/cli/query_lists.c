@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "cli/query_verbs.h"
+#include "query/json_answers.h"
 #include "query/time_range.h"
 #include "wire/json.h"
 
@@ -83,18 +84,6 @@ static int end(struct writer *w, const struct query *q, int r, struct error *err
     return r > 0 ? 0 : r;
 }
 
-static void json_labels(struct json_writer *w, const char *key, const struct label *labels,
-                        size_t n)
-{
-    json_key(w, key);
-    json_begin_object(w);
-    for (size_t i = 0; i < n; i++) {
-        json_key_bytes(w, labels[i].name);
-        json_string(w, labels[i].value);
-    }
-    json_end_object(w);
-}
-
 static void text_labels(struct buf *out, const struct label *labels, size_t n)
 {
     buf_add_byte(out, '{');
@@ -108,31 +97,11 @@ static void text_labels(struct buf *out, const struct label *labels, size_t n)
     buf_add_byte(out, '}');
 }
 
-static void json_types(struct json_writer *w, const struct store_series *s)
-{
-    json_key(w, "types");
-    json_begin_array(w);
-    for (size_t i = 0; i < s->n_types; i++) {
-        json_begin_object(w);
-        json_key(w, "type");
-        json_string(w, s->types[i].name);
-        json_key(w, "unit");
-        json_string(w, s->types[i].unit);
-        json_end_object(w);
-    }
-    json_end_array(w);
-}
-
 static int on_series(void *ctx, const struct store_series *s)
 {
     struct writer *w = ctx;
     if (w->o->json) {
-        json_begin_object(&w->w);
-        json_labels(&w->w, "labels", s->labels, s->n_labels);
-        json_types(&w->w, s);
-        json_key(&w->w, "instant");
-        json_bool(&w->w, s->is_instant);
-        json_end_object(&w->w);
+        json_series(&w->w, s);
     } else {
         for (size_t i = 0; i < s->n_types; i++) {
             buf_add_str(w->out, i > 0 ? "," : "");
@@ -155,17 +124,15 @@ int query_verb_series(const struct query *q, const struct options *o, const char
     return end(&w, q, r, err);
 }
 
-static void json_found(struct writer *w, const struct store_found *f, const char *id)
+static void json_found(struct writer *w, const struct store_found *f)
 {
     json_begin_object(&w->w);
     json_key(&w->w, "start_ns");
     json_i64_string(&w->w, f->start_ns);
     json_key(&w->w, "duration_ns");
     json_i64_string(&w->w, f->duration_ns);
-    if (f->has_id) {
-        json_key(&w->w, "id");
-        json_cstring(&w->w, id);
-    }
+    if (f->has_id)
+        json_id(&w->w, "id", f->id, sizeof(f->id));
     json_labels(&w->w, "labels", f->series->labels, f->series->n_labels);
     json_key(&w->w, "totals");
     json_begin_object(&w->w);
@@ -183,7 +150,7 @@ static int on_found(void *ctx, const struct store_found *f)
     char id[33], time[TIME_TEXT_MAX];
     hex_encode(f->id, 16, id);
     if (w->o->json) {
-        json_found(w, f, id);
+        json_found(w, f);
     } else {
         buf_addf(w->out, "%-30s %10.3fs %-32s ", time_text(f->start_ns, time),
                  (double)f->duration_ns / 1e9, f->has_id ? id : "-");
@@ -223,11 +190,9 @@ int query_verb_profiles(const struct query *q, const struct options *o, const ch
                         struct buf *out, struct error *err)
 {
     struct writer w = {.o = o, .out = out};
-    struct store_find find = {.tenant = q->tenant,
-                              .selector = q->selector,
-                              .from_ns = q->from_ns,
-                              .to_ns = q->to_ns,
-                              .limit = o->limit > 0 ? (size_t)o->limit : PROFILES_LISTED};
+    struct store_find find = query_find(q);
+
+    find.limit = o->limit > 0 ? (size_t)o->limit : PROFILES_LISTED;
     (void)argument;
     int r = parse_ids(o, &find, err);
     if (r < 0)
@@ -246,10 +211,8 @@ static int on_span(void *ctx, const struct store_span *s)
     hex_encode(s->span_id, 8, span);
     if (w->o->json) {
         json_begin_object(&w->w);
-        json_key(&w->w, "trace_id");
-        json_cstring(&w->w, trace);
-        json_key(&w->w, "span_id");
-        json_cstring(&w->w, span);
+        json_id(&w->w, "trace_id", s->trace_id, sizeof(s->trace_id));
+        json_id(&w->w, "span_id", s->span_id, sizeof(s->span_id));
         json_key(&w->w, "service");
         json_string(&w->w, s->service);
         json_key(&w->w, "name");

@@ -11,19 +11,11 @@ struct lister {
     int (*each)(struct lister *l, const struct store_series *s);
 };
 
-static int compare(const void *a, const void *b)
-{
-    const struct bytes *x = a, *y = b;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
-    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
-}
-
 static void sort_unique(struct name_list *l)
 {
     size_t kept = 0;
     if (l->names.len > 1)
-        qsort(l->names.data, l->names.len, sizeof(*l->names.data), compare);
+        qsort(l->names.data, l->names.len, sizeof(*l->names.data), bytes_compare_items);
     for (size_t i = 0; i < l->names.len; i++)
         if (i == 0 || !bytes_equal(l->names.data[i], l->names.data[kept - 1]))
             l->names.data[kept++] = l->names.data[i];
@@ -121,4 +113,20 @@ void name_list_done(struct name_list *l)
 {
     vec_done(&l->budget, &l->names);
     arena_done(&l->text);
+}
+
+struct store_find query_find(const struct query *q)
+{
+    struct store_find find = {.tenant = q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT),
+                              .selector = q->selector,
+                              .from_ns = q->from_ns,
+                              .to_ns = q->to_ns,
+                              .has_id = q->has_id,
+                              .has_trace = q->has_trace,
+                              .has_span = q->has_span,
+                              .cancelled = q->cancelled};
+    memcpy(find.id, q->id, sizeof(find.id));
+    memcpy(find.trace_id, q->trace_id, sizeof(find.trace_id));
+    memcpy(find.span_id, q->span_id, sizeof(find.span_id));
+    return find;
 }

@@ -103,18 +103,9 @@ int merge_samples(const struct query *q, struct profile_set *set, struct profile
                   struct error *err)
 {
     struct gathering g = {.q = q, .set = set, .first = set->profiles.len, .err = err};
-    struct store_find find = {.tenant = q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT),
-                              .selector = q->selector,
-                              .from_ns = q->from_ns,
-                              .to_ns = q->to_ns,
-                              .has_id = q->has_id,
-                              .has_trace = q->has_trace,
-                              .has_span = q->has_span,
-                              .with_samples = true,
-                              .cancelled = q->cancelled};
-    memcpy(find.id, q->id, sizeof(find.id));
-    memcpy(find.trace_id, q->trace_id, sizeof(find.trace_id));
-    memcpy(find.span_id, q->span_id, sizeof(find.span_id));
+    struct store_find find = query_find(q);
+
+    find.with_samples = true;
     int r = store_profiles(q->store, &find, on_found, &g, err);
     if (r == 0)
         r = add_up(&g);

@@ -75,20 +75,10 @@ void newest_done(struct newest *n)
 
 static int find(struct listing *l, bool with_samples, store_found_fn sink, struct error *err)
 {
-    const struct query *q = l->q;
-    struct store_find f = {.tenant = q->tenant.len > 0 ? q->tenant : BYTES(STORE_DEFAULT_TENANT),
-                           .selector = q->selector,
-                           .from_ns = q->from_ns,
-                           .to_ns = q->to_ns,
-                           .has_id = q->has_id,
-                           .has_trace = q->has_trace,
-                           .has_span = q->has_span,
-                           .with_samples = with_samples,
-                           .cancelled = q->cancelled};
-    memcpy(f.id, q->id, sizeof(f.id));
-    memcpy(f.trace_id, q->trace_id, sizeof(f.trace_id));
-    memcpy(f.span_id, q->span_id, sizeof(f.span_id));
-    int r = store_profiles(q->store, &f, sink, l, err);
+    struct store_find f = query_find(l->q);
+
+    f.with_samples = with_samples;
+    int r = store_profiles(l->q->store, &f, sink, l, err);
     if (r == 0 && budget_failed(&l->out->budget))
         r = budget_error(&l->out->budget, err);
     return r;

@@ -60,6 +60,9 @@ void merged_done(struct merged *m);
 int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
                      struct error *err);
 
+/* The selection as a question for single profiles. */
+struct store_find query_find(const struct query *q);
+
 /* -ENODATA, naming the selection and the range. */
 int query_nothing(const struct query *q, struct error *err);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/hex.h"
 #include "query/time_range.h"
 #include "server/names.h"
 #include "server/server_internal.h"
@@ -149,25 +148,6 @@ void api_head(const struct api_query *q, struct json_writer *w)
         json_key(w, "incomplete");
         json_cstring(w, q->trouble.text);
     }
-}
-
-void api_labels(struct json_writer *w, const char *key, const struct label *labels, size_t n)
-{
-    json_key(w, key);
-    json_begin_object(w);
-    for (size_t i = 0; i < n; i++) {
-        json_key_bytes(w, labels[i].name);
-        json_string(w, labels[i].value);
-    }
-    json_end_object(w);
-}
-
-void api_id(struct json_writer *w, const char *key, const uint8_t *id, size_t n)
-{
-    char text[33];
-
-    json_key(w, key);
-    json_cstring(w, hex_encode(id, n, text));
 }
 
 /* ---- Lists */

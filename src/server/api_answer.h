@@ -33,11 +33,6 @@ int api_reply_sheet(struct api_query *q, struct sheet *s, struct error *err);
  * read, incomplete. */
 void api_head(const struct api_query *q, struct json_writer *w);
 
-/* {"name":"value",...} */
-void api_labels(struct json_writer *w, const char *key, const struct label *labels, size_t n);
-/* Hex of an id, as a string. */
-void api_id(struct json_writer *w, const char *key, const uint8_t *id, size_t n);
-
 /*
  * A list that may be long: as JSON one object {"KEY":[...],...}, at most `limit` items, which is
  * said; as NDJSON (format=ndjson) a line for each item, sent as they are found, with no more memory

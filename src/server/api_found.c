@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "query/json_answers.h"
 #include "query/newest.h"
 #include "server/api_answer.h"
 #include "server/server_internal.h"
@@ -32,7 +33,7 @@ static void write_totals(struct json_writer *w, const struct store_series *s, co
 static void write_entry(struct json_writer *w, const struct profile_entry *e)
 {
     if (e->has_id)
-        api_id(w, "id", e->id, sizeof(e->id));
+        json_id(w, "id", e->id, sizeof(e->id));
     json_key(w, "start_ns");
     json_i64_string(w, e->start_ns);
     json_key(w, "duration_ns");
@@ -41,7 +42,7 @@ static void write_entry(struct json_writer *w, const struct profile_entry *e)
     json_i64(w, e->period);
     json_key(w, "instant");
     json_bool(w, e->series->is_instant);
-    api_labels(w, "labels", e->series->labels, e->series->n_labels);
+    json_labels(w, "labels", e->series->labels, e->series->n_labels);
     write_totals(w, e->series, e->totals);
 }
 
@@ -103,8 +104,8 @@ static void write_sample(struct json_writer *w, const struct profile *p, size_t 
         json_u64_string(w, profile_time_ns(p, row));
     }
     if (link != 0) {
-        api_id(w, "trace", p->dict->links.data[link].trace_id, 16);
-        api_id(w, "span", p->dict->links.data[link].span_id, 8);
+        json_id(w, "trace", p->dict->links.data[link].trace_id, 16);
+        json_id(w, "span", p->dict->links.data[link].span_id, 8);
     }
     json_key(w, "stack");
     write_stack(w, p->dict, p->node[row]);
@@ -140,18 +141,9 @@ static int stream_profiles(struct api_query *q, bool with_samples, struct error 
     struct streaming s = {.err = err};
     const struct query *query = &q->query;
     uint64_t limit;
-    struct store_find find = {.tenant = query->tenant,
-                              .selector = query->selector,
-                              .from_ns = query->from_ns,
-                              .to_ns = query->to_ns,
-                              .has_id = query->has_id,
-                              .has_trace = query->has_trace,
-                              .has_span = query->has_span,
-                              .with_samples = with_samples,
-                              .cancelled = query->cancelled};
-    memcpy(find.id, query->id, sizeof(find.id));
-    memcpy(find.trace_id, query->trace_id, sizeof(find.trace_id));
-    memcpy(find.span_id, query->span_id, sizeof(find.span_id));
+    struct store_find find = query_find(query);
+
+    find.with_samples = with_samples;
     int r = api_number(q, "limit", UINT32_MAX, 0, &limit, err);
     if (r < 0)
         return r;
@@ -219,15 +211,15 @@ static int run_exemplars(struct api_query *q, struct error *err)
         const struct exemplar *e = &n.exemplars.data[i];
         api_item_begin(&list);
         json_begin_object(w);
-        api_id(w, "trace", e->link.trace_id, sizeof(e->link.trace_id));
-        api_id(w, "span", e->link.span_id, sizeof(e->link.span_id));
+        json_id(w, "trace", e->link.trace_id, sizeof(e->link.trace_id));
+        json_id(w, "span", e->link.span_id, sizeof(e->link.span_id));
         json_key(w, "value");
         json_i64(w, e->value);
         json_key(w, "start_ns");
         json_i64_string(w, e->start_ns);
         if (e->has_id)
-            api_id(w, "id", e->id, sizeof(e->id));
-        api_labels(w, "labels", e->series->labels, e->series->n_labels);
+            json_id(w, "id", e->id, sizeof(e->id));
+        json_labels(w, "labels", e->series->labels, e->series->n_labels);
         json_end_object(w);
         r = api_item_end(&list, err);
     }
@@ -250,10 +242,10 @@ static int on_span(void *ctx, const struct store_span *s)
         return 1;
     api_item_begin(&l->list);
     json_begin_object(w);
-    api_id(w, "trace", s->trace_id, sizeof(s->trace_id));
-    api_id(w, "span", s->span_id, sizeof(s->span_id));
+    json_id(w, "trace", s->trace_id, sizeof(s->trace_id));
+    json_id(w, "span", s->span_id, sizeof(s->span_id));
     if (memcmp(s->parent_id, none, sizeof(none)) != 0)
-        api_id(w, "parent", s->parent_id, sizeof(s->parent_id));
+        json_id(w, "parent", s->parent_id, sizeof(s->parent_id));
     json_key(w, "service");
     json_string(w, s->service);
     json_key(w, "name");
@@ -266,7 +258,7 @@ static int on_span(void *ctx, const struct store_span *s)
     json_u64(w, s->kind);
     json_key(w, "status");
     json_u64(w, s->status);
-    api_labels(w, "attributes", s->attributes, s->n_attributes);
+    json_labels(w, "attributes", s->attributes, s->n_attributes);
     json_end_object(w);
     return api_item_end(&l->list, l->err);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "query/json_answers.h"
 #include "server/api_answer.h"
 #include "server/server_internal.h"
 
@@ -17,22 +18,12 @@ static int reply_json(struct api_query *q, struct buf *out, struct error *err)
     return 0;
 }
 
-static void write_type(struct json_writer *w, struct bytes type, struct bytes unit)
-{
-    json_begin_object(w);
-    json_key(w, "type");
-    json_string(w, type);
-    json_key(w, "unit");
-    json_string(w, unit);
-    json_end_object(w);
-}
-
 /* "cpu:nanoseconds" as its two parts. */
 static void write_type_name(struct json_writer *w, struct bytes name)
 {
     const uint8_t *colon = bytes_find_byte(name, ':');
     size_t len = colon ? (size_t)(colon - name.data) : name.len;
-    write_type(w, bytes_head(name, len), bytes_from(name, len + 1));
+    json_type(w, bytes_head(name, len), bytes_from(name, len + 1));
 }
 
 /* ---- Names */
@@ -93,21 +84,11 @@ struct series_list {
 static int on_series(void *ctx, const struct store_series *s)
 {
     struct series_list *l = ctx;
-    struct json_writer *w = &l->list.w;
 
     if (!api_list_wants(&l->list))
         return 1;
     api_item_begin(&l->list);
-    json_begin_object(w);
-    api_labels(w, "labels", s->labels, s->n_labels);
-    json_key(w, "types");
-    json_begin_array(w);
-    for (size_t i = 0; i < s->n_types; i++)
-        write_type(w, s->types[i].name, s->types[i].unit);
-    json_end_array(w);
-    json_key(w, "instant");
-    json_bool(w, s->is_instant);
-    json_end_object(w);
+    json_series(&l->list.w, s);
     return api_item_end(&l->list, l->err);
 }
 
@@ -144,20 +125,13 @@ static void services_done(struct services *s)
     name_list_done(&s->types);
 }
 
-static int compare_names(const void *key, const void *element)
-{
-    const struct bytes *x = key, *y = element;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
-    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
-}
-
 /* The place of a name in a sorted list, or SIZE_MAX. */
 static size_t place_of(const struct name_list *l, struct bytes name)
 {
-    const struct bytes *found = l->names.len == 0 ? NULL
-                                                  : bsearch(&name, l->names.data, l->names.len,
-                                                            sizeof(*l->names.data), compare_names);
+    const struct bytes *found = l->names.len == 0
+                                    ? NULL
+                                    : bsearch(&name, l->names.data, l->names.len,
+                                              sizeof(*l->names.data), bytes_compare_items);
     return found ? (size_t)(found - l->names.data) : SIZE_MAX;
 }
 
@@ -270,43 +244,6 @@ static int run_services(struct api_query *q, struct error *err)
 
 /* ---- Facts */
 
-static void write_store_facts(const struct store_stat *s, struct json_writer *w)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"tenants", s->tenants},
-        {"series", s->series},
-        {"profiles", s->profiles},
-        {"samples", s->samples},
-        {"spans", s->spans},
-        {"segments", s->segments},
-        {"disk_bytes", s->disk_bytes},
-        {"limit_bytes", s->limit_bytes},
-        {"free_bytes", s->free_bytes},
-        {"memory_bytes", s->head_bytes},
-        {"memory_limit", s->head_limit},
-        {"appended", s->appended},
-        {"duplicates", s->duplicates},
-        {"rejected", s->rejected},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        json_key(w, numbers[i].name);
-        json_u64(w, numbers[i].value);
-    }
-    json_key(w, "first_ns");
-    json_i64_string(w, s->first_ns);
-    json_key(w, "last_ns");
-    json_i64_string(w, s->last_ns);
-    json_key(w, "is_read_only");
-    json_bool(w, s->is_read_only);
-    if (s->trouble[0]) {
-        json_key(w, "trouble");
-        json_cstring(w, s->trouble);
-    }
-}
-
 static int run_stat(struct api_query *q, struct error *err)
 {
     struct server *server = q->call->server;
@@ -328,10 +265,8 @@ static int run_stat(struct api_query *q, struct error *err)
     /* They are of all tenants. */
     if (q->call->roles & ROLE_ADMIN) {
         json_key(&w, "store");
-        json_begin_object(&w);
         store_stat(server->store, &stat);
-        write_store_facts(&stat, &w);
-        json_end_object(&w);
+        json_store_stat(&w, &stat);
     }
     json_end_object(&w);
     return reply_json(q, &out, err);

@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "query/json_answers.h"
 #include "query/time_range.h"
 #include "server/api_answer.h"
 #include "server/server_internal.h"
@@ -35,7 +36,7 @@ static void write_groups(const struct timeline *t, size_t limit, struct json_wri
     for (size_t i = 0; i < t->series.len && i < limit; i++) {
         const struct timeline_series *s = &t->series.data[i];
         json_begin_object(w);
-        api_labels(w, "labels", s->labels, t->n_group_by);
+        json_labels(w, "labels", s->labels, t->n_group_by);
         json_key(w, "total");
         json_i64(w, s->total);
         json_end_object(w);

@@ -51,14 +51,6 @@ static int text_set_add(struct text_set *s, struct bytes text)
     return 0;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-    const struct bytes *x = a, *y = b;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
-    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
-}
-
 /* ---- Walking series */
 
 struct lister {
@@ -101,7 +93,7 @@ static int lister_run(struct lister *l, const struct pyroscope_scope *scope, str
     if (budget_failed(&l->set.budget))
         return budget_error(&l->set.budget, err);
     if (l->set.all.len > 1)
-        qsort(l->set.all.data, l->set.all.len, sizeof(*l->set.all.data), compare_texts);
+        qsort(l->set.all.data, l->set.all.len, sizeof(*l->set.all.data), bytes_compare_items);
     return r;
 }
 
