@@ -41,8 +41,8 @@ static void only_hex_is_a_build_id(struct test *t)
         "0123456g",
         "01234567/..",
         "0123456 ",
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-        "0123456789abcdef0123456789abcdef0123456789abcdef0",
+        ("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+         "0123456789abcdef0123456789abcdef0123456789abcdef0"),
     };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         CHECK(t, !build_id_is_sound(bytes_of(bad[i])));

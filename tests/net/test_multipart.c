@@ -115,8 +115,8 @@ static void refuses_boundaries_that_are_none(struct test *t)
         "multipart/form-data; boundary=\"a \"",
         "multipart/form-data; boundary=a\r\nb",
         "multipart/form-data; boundary=\"open",
-        "multipart/form-data; boundary="
-        "0123456789012345678901234567890123456789012345678901234567890123456789x",
+        ("multipart/form-data; boundary="
+         "0123456789012345678901234567890123456789012345678901234567890123456789x"),
     };
     CLEANUP(buf_done) struct buf out = {0};
 
