@@ -58,6 +58,11 @@ static inline const uint8_t *bytes_find(struct bytes a, struct bytes needle)
     return a.len == 0 ? NULL : memmem(a.data, a.len, needle.data, needle.len);
 }
 
+static inline const uint8_t *bytes_find_last_byte(struct bytes a, uint8_t c)
+{
+    return a.len > 0 ? memrchr(a.data, c, a.len) : NULL;
+}
+
 static inline const uint8_t *bytes_find_byte(struct bytes a, uint8_t c)
 {
     return a.len == 0 ? NULL : memchr(a.data, c, a.len);

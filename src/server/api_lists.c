@@ -18,10 +18,10 @@ static int reply_json(struct api_query *q, struct buf *out, struct error *err)
     return 0;
 }
 
-/* "cpu:nanoseconds" as its two parts. */
+/* "cpu:nanoseconds" as its two parts; the first may have colons. */
 static void write_type_name(struct json_writer *w, struct bytes name)
 {
-    const uint8_t *colon = bytes_find_byte(name, ':');
+    const uint8_t *colon = bytes_find_last_byte(name, ':');
     size_t len = colon ? (size_t)(colon - name.data) : name.len;
     json_type(w, bytes_head(name, len), bytes_from(name, len + 1));
 }

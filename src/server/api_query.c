@@ -396,7 +396,7 @@ static int read_type(const struct api_query *q, struct selector *s, struct error
     if (!text || *text == '\0')
         return 0;
     struct bytes type = bytes_of(text), unit = {0};
-    const uint8_t *colon = bytes_find_byte(type, ':');
+    const uint8_t *colon = bytes_find_last_byte(type, ':');
     if (colon) {
         unit = bytes_from(type, (size_t)(colon - type.data) + 1);
         type = bytes_head(type, (size_t)(colon - type.data));

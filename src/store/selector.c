@@ -186,7 +186,10 @@ static int parse(struct parser *p)
 {
     struct selector *s = p->out;
     s->type = take_name(p);
-    if (take(p, ':')) {
+    /* What stands behind the last colon is the unit: events of perf are called "cycles:u". */
+    while (take(p, ':')) {
+        if (s->unit.len > 0)
+            s->type.len = (size_t)(s->unit.data + s->unit.len - s->type.data);
         s->unit = take_name(p);
         if (s->type.len == 0 || s->unit.len == 0)
             return bad(p, "expected type:unit before the brace");
@@ -264,8 +267,17 @@ bool selector_matches(const struct selector *s, const struct label *labels, size
     return true;
 }
 
+/* Whether `text` is first:second. */
+static bool is_pair(struct bytes text, struct bytes first, struct bytes second)
+{
+    return text.len == first.len + 1 + second.len && bytes_start_with(text, first) &&
+           text.data[first.len] == ':' && bytes_equal(bytes_from(text, first.len + 1), second);
+}
+
 bool selector_takes(const struct selector *s, struct bytes type, struct bytes unit)
 {
+    if (s->type.len > 0 && s->unit.len > 0 && is_pair(type, s->type, s->unit))
+        return true;
     return (s->type.len == 0 || bytes_equal(s->type, type)) &&
            (s->unit.len == 0 || bytes_equal(s->unit, unit));
 }

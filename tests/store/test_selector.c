@@ -61,6 +61,21 @@ static void takes_the_type_before_the_brace(struct test *t)
     }
 }
 
+static void types_may_have_colons(struct test *t)
+{
+    static const struct {
+        const char *text;
+        bool takes;
+    } cases[] = {{"cycles:u", true},  {"cycles:u:count{}", true},
+                 {"cycles", false},   {"cycles:u:bytes", false},
+                 {"cycles:k", false}, {"cycles:u:x:count", false}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        CLEANUP(selector_freep) struct selector *s = NULL;
+        CHECK_INT(t, selector_parse(bytes_of(cases[i].text), &s, NULL), 0);
+        CHECK(t, selector_takes(s, BYTES("cycles:u"), BYTES("count")) == cases[i].takes);
+    }
+}
+
 static void says_what_is_wrong_and_where(struct test *t)
 {
     static const struct {
@@ -151,6 +166,7 @@ static void normalizes_labels(struct test *t)
 
 static const struct test_case cases[] = {TEST(selects_by_every_operator),
                                          TEST(takes_the_type_before_the_brace),
+                                         TEST(types_may_have_colons),
                                          TEST(says_what_is_wrong_and_where),
                                          TEST(bounds_what_it_reads),
                                          TEST(a_pattern_without_end_selects_nothing_either_way),
