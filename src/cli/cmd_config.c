@@ -1,9 +1,11 @@
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "config/server_config.h"
+#include "server/mask.h"
 
 /* `vesta config VERB [flags]`: what a server would be told. */
 
@@ -23,11 +25,15 @@ static int load(const struct options *o, struct config **ret)
 static int run_check(const struct options *o)
 {
     CLEANUP(config_freep) struct config *c = NULL;
+    CLEANUP(mask_freep) struct mask *mask = NULL;
     CLEANUP(buf_done) struct buf doubts = {0};
+    struct error err = {""};
     int code = load(o, &c);
 
     if (code != VESTA_EXIT_OK)
         return code;
+    if (mask_new(server_config_of(c), &mask, &err) < 0)
+        return command_fail(-EIO, &err);
     config_add_doubts(&server_config_table, (const char *const *)environ, &doubts);
     terminal_say(buf_bytes(&doubts));
     printf("sound: %s\n", config_file(c) ? config_file(c) : "no file was read");

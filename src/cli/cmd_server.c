@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,12 +12,10 @@
 #include "config/server_config.h"
 #include "server/server.h"
 
-/* Configs that were in use: kept until the end, since workers may still look at them. */
-#define CONFIGS_MAX 64
-
 struct run {
     struct server *server;
-    struct config *configs[CONFIGS_MAX];
+    /* Those that were in use, too: kept until the end, since workers may still look at them. */
+    struct config **configs;
     size_t n;
 };
 
@@ -42,20 +41,29 @@ static void say_addresses(const struct run *run)
     fflush(stdout);
 }
 
+static int make_room(struct run *run, struct error *err)
+{
+    struct config **more = reallocarray(run->configs, run->n + 1, sizeof(struct config *));
+
+    if (!more)
+        return error_set(err, -ENOMEM, "no memory for another configuration");
+    run->configs = more;
+    return 0;
+}
+
 /* A config that is wrong changes nothing. */
 static void reload(struct run *run, const struct options *o)
 {
     struct error err = {""};
     CLEANUP(config_freep) struct config *fresh = NULL;
 
-    int r = run->n == CONFIGS_MAX
-                ? error_set(&err, -ENOBUFS, "it was read again %d times; restart the server",
-                            CONFIGS_MAX)
-                : load(o, &fresh, &err);
+    int r = load(o, &fresh, &err);
+    if (r == 0)
+        r = make_room(run, &err);
     if (r == 0)
         r = server_reload(run->server, server_config_of(fresh), &err);
     if (r < 0)
-        fprintf(stderr, "vesta: the configuration stays as it is: %s\n", err.text);
+        server_log(run->server, 3, "the configuration stays as it is: %s", err.text);
     else
         run->configs[run->n++] = TAKE_PTR(fresh);
 }
@@ -101,7 +109,9 @@ int cmd_server(const struct command *self, struct options *o)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* threads inherit it */
-    int r = load(o, &run.configs[0], &err);
+    int r = make_room(&run, &err);
+    if (r == 0)
+        r = load(o, &run.configs[0], &err);
     if (r == 0) {
         run.n = 1;
         r = server_start(server_config_of(run.configs[0]), &run.server, &err);
@@ -113,5 +123,6 @@ int cmd_server(const struct command *self, struct options *o)
     }
     for (size_t i = 0; i < run.n; i++)
         config_free(run.configs[i]);
+    free(run.configs);
     return r < 0 ? command_fail(r, &err) : VESTA_EXIT_OK;
 }

@@ -105,10 +105,16 @@ static const struct command commands[] = {
      OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
          OPTIONS_RANGE | OPTIONS_IMPORT,
      cmd_store, 0},
-    {"server", "[flags]", "takes profiles in, keeps them, answers: UI, API, OTLP, Pyroscope",
+    {"server", "", "takes profiles in, keeps them, answers: API, OTLP, Pyroscope, pprof",
      "Without flags everything is served on http://127.0.0.1:4040, OTLP also on 4317 (gRPC) and\n"
      "4318 (HTTP), and kept in ./vesta-data. SIGHUP reads the configuration again, SIGTERM\n"
-     "finishes what was begun and ends.",
+     "finishes what was begun and ends.\n\n"
+     "  vesta server\n"
+     "  vesta server --data /var/lib/vesta --listen :4040 --auth on\n"
+     "  vesta server --config /etc/vesta/vesta.yaml --log-format json\n\n"
+     "Every option is also a key of the file and a variable VESTA_*: \"vesta config doc\" "
+     "explains\n"
+     "each, \"vesta config check\" says what is wrong. Lists have commas, or are repeated.",
      OPTIONS_CONFIG, cmd_server, 0},
     {"token", "create|list|revoke [ID]", "tokens of a server: made, listed, revoked",
      "With --data in a data directory, which a running server notices within two seconds; with\n"
@@ -117,8 +123,7 @@ static const struct command commands[] = {
      "  vesta token create --data DIR --tenant '*' --roles admin\n"
      "  vesta token revoke --data DIR 0123456789abcdef",
      OPTIONS_OUTPUT | OPTIONS_DATA | OPTIONS_SERVER | OPTIONS_TOKEN, cmd_token, 0},
-    {"config", "check|print|doc [flags]",
-     "the configuration of a server: checked, shown, explained",
+    {"config", "check|print|doc", "the configuration of a server: checked, shown, explained",
      "check says what is wrong with it, print shows every value and where it comes from, doc is\n"
      "the reference page. Values come from flags, VESTA_* variables and a file.",
      OPTIONS_CONFIG, cmd_config, 0},
@@ -334,16 +339,14 @@ static void help_config(void)
 {
     CLEANUP(buf_done) struct buf out = {0};
 
-    puts("  --config                       the file (VESTA_CONFIG; " CONFIG_FILE_LOCAL
-         "; " CONFIG_FILE_ETC ")");
     config_help(&server_config_table, &out);
     fputs(buf_cstr(&out), stdout);
 }
 
 static int help_command(const struct command *c)
 {
-    printf("vesta %s: %s\n\nusage: vesta %s [options] %s\n", c->name, c->summary, c->name,
-           c->arguments);
+    printf("vesta %s: %s\n\nusage: vesta %s [options]%s%s\n", c->name, c->summary, c->name,
+           c->arguments[0] ? " " : "", c->arguments);
     if (c->details)
         printf("\n%s\n", c->details);
     if (c->run == cmd_query)

@@ -225,7 +225,7 @@ static const struct option table[] = {
      "how long it holds: 90d (default: until it is revoked)", 0},
     {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN, NULL, "show this help (also -h)",
      0},
-    {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT, NULL, NULL, 0},
+    {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN, NULL, NULL, 0},
 };
 
 void options_init(struct options *o)

@@ -22,13 +22,18 @@ static void say(void *ctx, const char *text)
     fputc('\n', stderr);
 }
 
+static int say_where(struct error *err)
+{
+    return error_set(err, -EINVAL, "where is the data? Say --data DIR (or VESTA_DATA)");
+}
+
 int data_open(const struct options *o, enum data_access access, struct store **ret,
               struct error *err)
 {
     struct fs *fs;
     int64_t max_age_ns = 0;
     if (!o->data)
-        return error_set(err, -EINVAL, "where is the data? Say --data DIR");
+        return say_where(err);
     if (access == DATA_CREATE && o->max_age &&
         duration_parse(bytes_of(o->max_age), &max_age_ns, err) < 0)
         return error_prefix(err, -EINVAL, "--max-age");
@@ -58,6 +63,10 @@ int data_open(const struct options *o, enum data_access access, struct store **r
 
 int selection_open(const struct options *o, struct store **ret, struct error *err)
 {
+    if (!o->url && !o->data)
+        return error_set(err, -EINVAL,
+                         "where is the data? Say --url URL (or VESTA_URL) for a server, --data DIR "
+                         "(or VESTA_DATA) for a directory");
     return o->url ? remote_store_open(o, ret, err) : data_open(o, DATA_READ, ret, err);
 }
 
@@ -75,7 +84,7 @@ int data_mend(const struct options *o, data_mend_fn mend, store_report_fn report
 {
     struct fs *fs;
     if (!o->data)
-        return error_set(err, -EINVAL, "where is the data? Say --data DIR");
+        return say_where(err);
     int r = fs_real_new(o->data, &fs, err);
     return r < 0 ? r : mend(fs, report, ctx, err);
 }

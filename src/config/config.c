@@ -126,7 +126,7 @@ static int read_flag(struct config *c, const struct config_input *in, size_t *at
     struct flag flag;
 
     if (!cut_flag(in->args[*at], &flag))
-        return error_set(err, -EINVAL, "\"%.60s\" is not a flag", in->args[*at]);
+        return error_set(err, -EINVAL, "\"%.60s\" is not a flag; --help lists them", in->args[*at]);
     bool is_config = bytes_are(flag.name, "config");
     const struct config_key *key = find_flag(c->table, flag.name);
     if (!key && !is_config && !flag.has_value && bytes_start_with(flag.name, BYTES("no-"))) {

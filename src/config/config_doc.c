@@ -142,18 +142,74 @@ void config_doc(const struct config_table *table, const char *head, struct buf *
     out->len--; /* one newline at the end is enough */
 }
 
+#define HELP_INDENT  37
+#define HELP_COLUMNS 100
+#define DEFAULT_MAX  40 /* longer ones are for the reference */
+
+/* Words of `text` in lines that begin at HELP_INDENT, where the first one stands already. */
+static void add_wrapped(struct buf *out, struct bytes text)
+{
+    size_t column = HELP_INDENT;
+
+    while (text.len > 0) {
+        const uint8_t *space = bytes_find_byte(text, ' ');
+        struct bytes word = bytes_head(text, space ? (size_t)(space - text.data) : text.len);
+        if (column > HELP_INDENT && column + 1 + word.len > HELP_COLUMNS) {
+            buf_addf(out, "\n%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else if (column > HELP_INDENT) {
+            buf_add_byte(out, ' ');
+            column++;
+        }
+        buf_add_bytes(out, word);
+        column += word.len;
+        text = bytes_from(text, word.len + (space ? 1 : 0));
+    }
+    buf_add_byte(out, '\n');
+}
+
+static const char *value_text(const struct config_key *key)
+{
+    static const char *const texts[] = {
+        [CONFIG_STRING] = "TEXT",
+        [CONFIG_LIST] = "LIST",
+        [CONFIG_BOOL] = "",
+        [CONFIG_U32] = "N",
+        [CONFIG_U64] = "N",
+        [CONFIG_BYTES] = "SIZE",
+        [CONFIG_DURATION] = "DURATION",
+    };
+    return key->choices ? key->choices : texts[key->type];
+}
+
+static void add_help_line(struct buf *out, const char *flag, const char *value, const char *text)
+{
+    CLEANUP(buf_done) struct buf left = {0};
+
+    buf_addf(&left, "  --%s%s%s", flag, value[0] ? " " : "", value);
+    buf_addf(out, "%-*s", HELP_INDENT - 1, buf_cstr(&left));
+    if (left.len < HELP_INDENT)
+        buf_add_byte(out, ' ');
+    else
+        buf_addf(out, "\n%*s", HELP_INDENT, "");
+    add_wrapped(out, bytes_of(text));
+}
+
 void config_help(const struct config_table *table, struct buf *out)
 {
     char flag[CONFIG_NAME_MAX];
 
+    add_help_line(out, "config", "FILE",
+                  "The file (VESTA_CONFIG; " CONFIG_FILE_LOCAL "; " CONFIG_FILE_ETC ")");
     /* The first sentence of each. */
     for (size_t i = 0; i < table->n_keys; i++) {
         const struct config_key *key = &table->keys[i];
+        CLEANUP(buf_done) struct buf text = {0};
         const char *end = strstr(key->help, ". ");
         size_t n = end ? (size_t)(end - key->help) : strlen(key->help) - 1;
-        buf_addf(out, "  --%-28s %.*s", config_flag_name(key, flag), (int)n, key->help);
-        if (key->standard[0])
-            buf_addf(out, " (%s)", key->standard);
-        buf_add_byte(out, '\n');
+        buf_addf(&text, "%.*s", (int)n, key->help);
+        if (key->standard[0] && strlen(key->standard) <= DEFAULT_MAX)
+            buf_addf(&text, " (%s)", key->standard);
+        add_help_line(out, config_flag_name(key, flag), value_text(key), buf_cstr(&text));
     }
 }

@@ -35,6 +35,12 @@ static int syntax_error(struct reader *r)
     if (p->error == YAML_READER_ERROR)
         return error_set(r->err, -EINVAL, "byte %zu: %s", p->problem_offset + 1,
                          p->problem ? p->problem : "not YAML");
+    /* The library's words for the commonest mistake do not name it. */
+    if (p->problem && strstr(p->problem, "cannot start any token"))
+        return error_set(r->err, -EINVAL,
+                         "line %zu, column %zu: %s (tabs do not indent in YAML; texts that begin "
+                         "with %% @ or ` stand in quotes)",
+                         line, p->problem_mark.column + 1, p->problem);
     return error_set(r->err, -EINVAL, "line %zu: %s", line, p->problem ? p->problem : "not YAML");
 }
 

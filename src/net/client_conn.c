@@ -165,8 +165,11 @@ static int tls_error(struct client_conn *c, struct error *err)
         ;
     bool is_closed = verify == X509_V_OK &&
                      (code == 0 || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
-    return error_set(err, is_closed ? -ECONNRESET : -EPROTO, "TLS with %s:%s failed: %s",
-                     c->url.host, c->url.port, why ? why : "unknown reason");
+    return error_set(err, is_closed ? -ECONNRESET : -EPROTO, "TLS with %s:%s failed: %s%s",
+                     c->url.host, c->url.port, why ? why : "unknown reason",
+                     code && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER
+                         ? " (does it speak plain http://?)"
+                         : "");
 }
 
 /* After a TLS call that could not finish: waits for what it wants. 1 = at the end, 0 = try again.

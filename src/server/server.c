@@ -279,6 +279,11 @@ int server_start(const struct server_config *config, struct server **ret, struct
         r = fs_real_new(config->data_dir, &fs, err);
     if (r == 0)
         r = open_store(s, fs, true, err);
+    if (r == -EBUSY) {
+        struct error why = *err;
+        return error_set(err, r, "%s: %.300s; stop it, or choose another directory with --data",
+                         config->data_dir, why.text);
+    }
     if (r < 0)
         return error_prefix(err, r, "%s", config->data_dir);
     buf_addf(&path, "%s/" CATALOG_FILE, config->data_dir);
@@ -299,6 +304,8 @@ int server_start(const struct server_config *config, struct server **ret, struct
         r = self_profiler_start(s, &s->self, err);
     if (r < 0)
         return r;
+    server_log(s, 1, "vesta %s keeps profiles in %s; %s", VESTA_VERSION, config->data_dir,
+               auth_is_required(s->auth) ? "everyone needs a token" : "nobody needs a token");
     for (size_t i = 0; server_address(s, i); i++)
         server_log(s, 1, "listening on %s", server_address(s, i));
     *ret = TAKE_PTR(s);
@@ -352,6 +359,9 @@ void server_stop(struct server *s)
 {
     if (!s)
         return;
+    bool was_started = s->http;
+    if (was_started)
+        server_log(s, 1, "stopping");
     atomic_store(&s->is_draining, true);
     if (s->control)
         control_stop(s->control); /* answers who holds a long poll */
@@ -370,5 +380,7 @@ void server_stop(struct server *s)
     store_close(s->store);
     catalog_close(s->catalog);
     metrics_free(s->metrics);
+    if (was_started)
+        server_log(s, 1, "stopped");
     free(s);
 }

@@ -19,8 +19,13 @@ int server_start(const struct server_config *config, struct server **ret, struct
 const char *server_address(const struct server *s, size_t i);
 
 /* What may change without a restart (tokens, limits, masks, certificates, log level) does. Old
- * and new config are borrowed until server_stop(). Names what would need a restart in the log. */
+ * and new config are borrowed until server_stop(). Names what would need a restart in the log.
+ * A config that is wrong changes nothing. */
 int server_reload(struct server *s, const struct server_config *config, struct error *err);
+
+/* Writes a line to the log: level 0 debug, 1 info, 2 warning, 3 error. */
+void server_log(struct server *s, int level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Finishes what was begun, within drain_timeout; then closes everything. NULL is fine. */
 void server_stop(struct server *s);

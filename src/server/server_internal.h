@@ -34,10 +34,6 @@ struct server {
     bool is_loopback_only; /* nobody but this machine can connect */
 };
 
-/* Writes a line to the log: level 0 debug, 1 info, 2 warning, 3 error. */
-void server_log(struct server *s, int level, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* server_handle() for what the server does by itself: nobody is asked who it is; the tenant is the
  * default one. */
 void server_handle_own(struct server *s, const struct http_request *request,

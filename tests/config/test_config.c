@@ -301,7 +301,7 @@ static void what_is_wrong_elsewhere_is_named_too(struct test *t)
         {{.args = {"--no-name"}}, "there is no flag \"--no-name\"; did you mean \"--name\"?"},
         {{.args = {"--name"}}, "--name needs a value"},
         {{.args = {"--config"}}, "--config needs a value"},
-        {{.args = {"word"}}, "\"word\" is not a flag"},
+        {{.args = {"word"}}, "\"word\" is not a flag; --help lists them"},
         {{.args = {"--work-workers", "x"}},
          "--work-workers: work.workers is \"x\", where a whole number is expected"},
         {{.env = {"VESTA_WORK_ROOM=x"}},

@@ -39,6 +39,8 @@ def test_a_sound_file_is_called_sound(config, tmp_path):
     ("retention: {profiles: 10s}\n", "line 1: retention.profiles is 10s, less than the least, 1m"),
     ("data: &b c\n", "line 1: anchors and aliases are not allowed here"),
     ("x: " + "[" * 3000 + "]" * 3000 + "\n", 'there is no key "x"'),
+    ("limits:\n\tbody: 1MiB\n", "line 2, column 1: found character that cannot start any token (tabs"),
+    ("mask: {rules: ['labels: /(/x/']}\n", 'mask rule "labels: /(/x/": bad regular expression "("'),
     ("#" * 300000, "is larger than the limit of 256 KiB"),
 ])
 def test_what_is_wrong_in_a_file_is_said_with_its_line(config, text, why):
@@ -115,6 +117,7 @@ def test_the_reference_page_is_what_the_program_says(vesta):
 def test_help_lists_the_flags(vesta):
     text = vesta("config", "--help", check=0).text
     assert "--tls-cert-file" in text and "--config" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_a_server_reads_its_file_again_when_told(new_server, tmp_path):
@@ -124,6 +127,7 @@ def test_a_server_reads_its_file_again_when_told(new_server, tmp_path):
     path.write_text("tenant: {queries_max: 6}\nlog: {level: oops}\n")
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "log.level is \"oops\"" in server.log_text())
+    assert "error the configuration stays as it is: " in server.log_text()
     path.write_text("tenant: {queries_max: 6}\nthreads: 1\n")
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "the configuration was read again" in server.log_text())
