@@ -54,5 +54,5 @@ int labelled_read(const struct query *q, struct profile_set *set, struct error *
                               .to_ns = q->to_ns,
                               .with_samples = true};
     int r = store_profiles(q->store, &find, on_found, &l, err);
-    return r == 0 && l.n == 0 ? query_nothing(q, err) : r;
+    return r == 0 && l.n == 0 ? query_explain(q, query_nothing(q, err), err) : r;
 }

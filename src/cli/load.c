@@ -47,8 +47,9 @@ static int read_selection(struct loaded *l, const struct options *o, const char 
     if (r == 0)
         r = selection_parse(o, l->store, text, &s, err);
     if (r == 0)
-        r = o->is_labelled ? labelled_read(&s.query, l->set, err)
-                           : query_merge_into(&s.query, l->set, &p, err);
+        r = o->is_labelled
+                ? labelled_read(&s.query, l->set, err)
+                : query_explain(&s.query, query_merge_into(&s.query, l->set, &p, err), err);
     selection_tell(&s);
     return r;
 }

@@ -30,7 +30,7 @@ static int write_names(const struct query *q, const struct name_list *l, const s
         json_end_array(&w);
         buf_add_byte(out, '\n');
     }
-    return l->names.len > 0 ? 0 : query_nothing(q, err);
+    return l->names.len > 0 ? 0 : query_explain(q, query_nothing(q, err), err);
 }
 
 int query_verb_types(const struct query *q, const struct options *o, const char *argument,
@@ -56,7 +56,9 @@ int query_verb_values(const struct query *q, const struct options *o, const char
 {
     CLEANUP(name_list_done) struct name_list l = {0};
     int r = query_label_values(q, bytes_of(argument), &l, err);
-    return r < 0 ? r : write_names(q, &l, o, out, err);
+    if (r == 0)
+        r = write_names(q, &l, o, out, err);
+    return r == -ENODATA ? query_no_label(q, bytes_of(argument), err) : r;
 }
 
 struct writer {
@@ -73,15 +75,19 @@ static void begin(struct writer *w)
         json_begin_array(&w->w);
 }
 
-static int end(struct writer *w, const struct query *q, int r, struct error *err)
+static int end(struct writer *w, int r)
 {
     if (w->o->json) {
         json_end_array(&w->w);
         buf_add_byte(w->out, '\n');
     }
-    if (r >= 0 && w->n == 0)
-        return query_nothing(q, err);
     return r > 0 ? 0 : r;
+}
+
+static int end_or_explain(struct writer *w, const struct query *q, int r, struct error *err)
+{
+    r = end(w, r);
+    return r == 0 && w->n == 0 ? query_explain(q, query_nothing(q, err), err) : r;
 }
 
 static void text_labels(struct buf *out, const struct label *labels, size_t n)
@@ -121,7 +127,7 @@ int query_verb_series(const struct query *q, const struct options *o, const char
     struct store_scope scope = {q->tenant, q->selector, q->from_ns, q->to_ns};
     begin(&w);
     int r = store_series(q->store, &scope, on_series, &w, err);
-    return end(&w, q, r, err);
+    return end_or_explain(&w, q, r, err);
 }
 
 static void json_found(struct writer *w, const struct store_found *f)
@@ -200,7 +206,7 @@ int query_verb_profiles(const struct query *q, const struct options *o, const ch
     begin(&w);
     r = store_profiles(q->store, &find, on_found, &w, err);
     tell_limit(&w, find.limit);
-    return end(&w, q, r, err);
+    return end_or_explain(&w, q, r, err);
 }
 
 static int on_span(void *ctx, const struct store_span *s)
@@ -266,5 +272,6 @@ int query_verb_spans(const struct query *q, const struct options *o, const char 
     begin(&w);
     r = store_spans(q->store, &find, on_span, &w, err);
     tell_limit(&w, find.limit);
-    return end(&w, q, r, err);
+    r = end(&w, r);
+    return r == 0 && w.n == 0 ? query_nothing(q, err) : r; /* profiles would not explain it */
 }

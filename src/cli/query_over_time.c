@@ -163,7 +163,7 @@ static const char *unit_of(const struct query *q, struct name_list *types)
 {
     if (query_types(q, types, NULL) < 0 || types->names.len != 1)
         return "";
-    const char *colon = strchr((const char *)types->names.data[0].data, ':');
+    const char *colon = strrchr((const char *)types->names.data[0].data, ':');
     return colon ? colon + 1 : "";
 }
 
@@ -215,7 +215,7 @@ static int over_time(const struct query *q, const struct options *o, const char 
                            &t, err);
     if (r < 0)
         return r;
-    return t.points.len == 0 ? query_nothing(q, err)
+    return t.points.len == 0 ? query_explain(q, query_nothing(q, err), err)
                              : write_timeline(q, o, &t, function != NULL, out);
 }
 
@@ -313,7 +313,7 @@ int query_verb_heatmap(const struct query *q, const struct options *o, const cha
     if (r < 0)
         return r;
     if (h.max <= 0)
-        return query_nothing(q, err);
+        return query_explain(q, query_nothing(q, err), err);
     if (o->json)
         write_heat_json(&h, out);
     else

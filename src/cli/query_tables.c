@@ -36,7 +36,7 @@ static int ask(const struct query *q, const struct options *o, struct asked *a, 
         return error_set(err, -EINVAL,
                          "labels of samples are known to reports only: top, tree, "
                          "peek, list, flame, diff...");
-    int r = query_merge(&filtered, &a->merged, err);
+    int r = query_explain(q, query_merge(&filtered, &a->merged, err), err);
     if (r == 0)
         r = profile_find_index(a->merged.profile, o->report.sample_index, &a->type, err);
     if (r < 0)

@@ -2,7 +2,6 @@
 
 #include "query/merge_samples.h"
 #include "query/query.h"
-#include "query/time_range.h"
 
 static struct store_plan plan_of(const struct query *q)
 {
@@ -82,18 +81,6 @@ static int ask(const struct query *q, struct store_answer *answer, struct profil
     return r == 0 && *ret && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
 }
 
-int query_nothing(const struct query *q, struct error *err)
-{
-    const int64_t second = 1000000000;
-    char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
-    struct bytes text = q->selector->text;
-
-    return error_set(
-        err, -ENODATA, "nothing is stored%s%.*s%s from %s to %s", text.len > 0 ? " for \"" : "",
-        (int)(text.len < 300 ? text.len : 300), (const char *)text.data, text.len > 0 ? "\"" : "",
-        time_text(q->from_ns / second * second, from), time_text(q->to_ns / second * second, to));
-}
-
 int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
                      struct error *err)
 {
@@ -153,9 +140,7 @@ int query_pair(const struct query *before, const struct query *after, struct mer
     if (r < 0)
         return r;
     if (!ret->before && !ret->after)
-        return error_set(err, -ENODATA, "nothing was stored for \"%.*s\" nor for \"%.*s\"",
-                         (int)before->selector->text.len, (const char *)before->selector->text.data,
-                         (int)after->selector->text.len, (const char *)after->selector->text.data);
+        return query_nothing(after, err);
     if (!ret->before)
         ret->before = empty_like(ret->answer, ret->after);
     if (!ret->after)

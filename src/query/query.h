@@ -66,6 +66,13 @@ struct store_find query_find(const struct query *q);
 /* -ENODATA, naming the selection and the range. */
 int query_nothing(const struct query *q, struct error *err);
 
+/* For people: returns r, and where that is -ENODATA adds to its text why: the range, or what label,
+ * value or type there is instead. Asks the store a few times. */
+int query_explain(const struct query *q, int r, struct error *err);
+
+/* -ENODATA: no series of the selection has this label. Says which there are. */
+int query_no_label(const struct query *q, struct bytes label, struct error *err);
+
 /* Two selections over one dictionary, so that they can be subtracted and compared. Either side may
  * be empty, but not both. */
 struct merged_pair {

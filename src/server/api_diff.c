@@ -27,7 +27,9 @@ static int merge_sides(struct api_query *q, struct sides *s, struct error *err)
         r = api_side(q, "before_", &s->query[0], &s->selector[0], err);
     if (r == 0)
         r = api_side(q, "after_", &s->query[1], &s->selector[1], err);
-    return r == 0 ? query_pair(&s->query[0], &s->query[1], &s->pair, err) : r;
+    if (r == 0)
+        r = query_pair(&s->query[0], &s->query[1], &s->pair, err);
+    return query_explain(&s->query[1], r, err);
 }
 
 static void write_side(const struct query *q, const char *key, int64_t total, struct json_writer *w)

@@ -13,7 +13,7 @@ int api_merge(struct api_query *q, struct api_merged *ret, struct error *err)
     *ret = (struct api_merged){0};
     int r = api_frames(q, &ret->frames, err);
     if (r == 0)
-        r = query_merge(&q->query, &ret->merged, err);
+        r = query_explain(&q->query, query_merge(&q->query, &ret->merged, err), err);
     if (r < 0)
         return r;
     ret->profile = ret->merged.profile;

@@ -185,7 +185,8 @@ static int read_params(struct api_query *q, struct error *err)
     int r = read_query_string(q, request->query, err);
     if (r < 0 || q->call->body.len == 0)
         return r;
-    if (bytes_are(type, "application/json"))
+    /* curl -d calls everything a form; no parameter begins like this. */
+    if (bytes_are(type, "application/json") || q->call->body.data[0] == '{')
         return read_json(q, q->call->body, err);
     if (type.len == 0 || bytes_are(type, "application/x-www-form-urlencoded"))
         return read_query_string(q, q->call->body, err);

@@ -15,7 +15,7 @@ static int write_type(const struct api_query *q, struct json_writer *w, struct e
     if (r < 0 || types.names.len == 0)
         return r;
     struct bytes type = types.names.data[0], unit = {0};
-    const uint8_t *colon = bytes_find_byte(type, ':');
+    const uint8_t *colon = bytes_find_last_byte(type, ':');
     if (colon) {
         unit = bytes_from(type, (size_t)(colon - type.data) + 1);
         type = bytes_head(type, (size_t)(colon - type.data));

@@ -227,7 +227,9 @@ def test_questions_may_be_posted(world):
                headers={"content-type": "application/x-www-form-urlencoded"})[1]
     as_json = ask(world, "top", method="POST", body=json.dumps(params),
                   headers={"content-type": "application/json"})[1]
-    assert plain == form == as_json
+    by_curl = ask(world, "top", method="POST", body=json.dumps(params),
+                  headers={"content-type": "application/x-www-form-urlencoded"})[1]
+    assert plain == form == as_json == by_curl
 
 
 @pytest.mark.parametrize("route,params,why", [

@@ -159,9 +159,24 @@ static void filters_traces_and_ids_narrow_the_answer(struct test *t)
          "nothing is stored", NULL);
     asks(t, &w, "/api/v1/top?from=now-250s", 200, "\"total\":20,", NULL);
     asks(t, &w, "/api/v1/top?from=now-30d&until=now-29d", 404, "nothing is stored", "no_data",
-         NULL);
+         "; there is at other times", NULL);
     asks(t, &w, "/api/v1/top?type=cpu:nanoseconds", 200, "\"total\":100,", NULL);
-    asks(t, &w, "/api/v1/top?type=wall", 404, "nothing is stored", NULL);
+    asks(t, &w, "/api/v1/top?type=wall", 404, "nothing is stored",
+         "no profile has the sample type \\\"wall\\\": there is \\\"cpu:nanoseconds\\\"", NULL);
+    finish(&w);
+}
+
+static void who_finds_nothing_is_told_what_there_is(struct test *t)
+{
+    struct world w;
+    start(t, &w);
+    asks(t, &w, "/api/v1/top?query=%7Bservice.name=%22chekout%22%7D", 404, "no_data",
+         "; no profile has such a \\\"service.name\\\"; did you mean \\\"checkout\\\"?", NULL);
+    asks(t, &w, "/api/v1/flame?query=%7Bservice.name=~%22x.*%22%7D", 404, "no_data",
+         "such a \\\"service.name\\\": there is \\\"checkout\\\", \\\"payments\\\"", NULL);
+    asks(t, &w, "/api/v1/top?query=%7Bpod=%22a%22%7D", 404,
+         "; no profile has the label \\\"pod\\\": there is \\\"", NULL);
+    asks(t, &w, "/api/v1/diff?query=%7Bservice.name=%22x%22%7D", 404, "no_data", "payments", NULL);
     finish(&w);
 }
 
@@ -468,6 +483,7 @@ static void the_description_names_every_route(struct test *t)
 static const struct test_case cases[] = {
     TEST(trees_and_tables_have_the_numbers),
     TEST(filters_traces_and_ids_narrow_the_answer),
+    TEST(who_finds_nothing_is_told_what_there_is),
     TEST(lists_say_what_there_is),
     TEST(long_lists_come_line_by_line),
     TEST(values_over_time),
