@@ -59,6 +59,11 @@ static int read_one(struct loaded *l, const struct options *o, const struct form
 {
     if (o->is_query || selection_is_source(o, source))
         return read_selection(l, o, source, err);
+    if (!o->url && strchr(source, '{') && access(source, F_OK) < 0)
+        return error_set(err, -EINVAL,
+                         "\"%.200s\" is a selection: say which server to ask with --url URL (or "
+                         "VESTA_URL), or use \"vesta query\" with --data DIR",
+                         source);
     if (url_is_http(source))
         return read_url(l, o, forced, source, ret_format, err);
     CLEANUP(input_closep) struct input *in = NULL;

@@ -326,7 +326,7 @@ static void help_query(void)
     puts(
         "\nA selection is a sample type and labels, with a range of its own or that of --from and\n"
         "--until:\n\n"
-        "  vesta query top 'cpu{service.name=\"checkout\", env=~\"prod|stage\"}' --from now-1h\n"
+        "  vesta query top 'cpu{service.name=\"checkout\", host.name=~\"web-.*\"}' --from now-1h\n"
         "  vesta query diff 'cpu{service.name=\"a\"}@now-2d..now-1d' 'cpu{service.name=\"a\"}'\n\n"
         "They are asked of --data DIR (VESTA_DATA) or of a server, --url URL (VESTA_URL). With a\n"
         "server, \"vesta top SELECTION\" and its kin do without \"query\".\n\n"

@@ -71,7 +71,10 @@ static int find_route(struct job *j, struct error *err)
 
     int r = route_find(q->method, q->path, &c->route, &methods);
     if (r == -ENOENT)
-        return error_set(err, r, "there is nothing at %.*s", len, (const char *)q->path.data);
+        return error_set(err, r, "there is nothing at %.*s%s", len, (const char *)q->path.data,
+                         bytes_start_with(q->path, BYTES("/api/"))
+                             ? "; /api/v1/openapi.json lists what there is"
+                             : "");
     if (r < 0) {
         http_reply_header(&c->reply, "allow", bytes_of(methods));
         return error_set(err, r, "%.*s takes %s", len, (const char *)q->path.data, methods);

@@ -91,6 +91,7 @@ def test_json_and_csv_hold_the_same_numbers(vesta, profile):
     (["top", "-nodecount=many", "p"], 2, '"many" is not a value that nodecount can have'),
     (["top", "--json", "--csv", "p"], 2, "exclude each other"),
     (["top", "/does/not/exist"], 1, 'could not open "/does/not/exist": No such file'),
+    (["top", 'cpu{service.name="x"}'], 2, 'is a selection: say which server to ask with --url'),
     (["top", "/"], 1, '"/" is a directory, not a profile'),
     (["peek", "x"], 2, "peek needs a regular expression and a profile"),
     (["convert", "x", "-o", "y.unknown"], 2, "does not say which format to write"),
