@@ -64,7 +64,7 @@ struct worker {
     size_t n_nodes;              /* of source's dictionary before the request: ingest_begin() */
     struct mask_memory *masked;  /* LANE_INGEST: what mask.c remembers of source's dictionary */
     struct buf scratch;
-    bool has_large_share; /* of the memory for decoding: jobs.h */
+    bool has_turn, has_large_share; /* of the memory for decoding: jobs.h */
 };
 
 struct call {

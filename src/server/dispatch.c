@@ -135,10 +135,16 @@ static int unpack_body(struct job *j, enum codec codec, struct error *err)
 {
     struct call *c = &j->call;
     uint64_t limit = call_body_limit(c);
+    uint64_t share = limit < WORKER_UNPACK_BYTES ? limit : WORKER_UNPACK_BYTES;
     struct budget unpacking;
 
-    budget_init(&unpacking, limit + 4096);
+    budget_init(&unpacking, share + 4096);
     int r = unpack(codec, c->body, &unpacking, &j->plain, err);
+    if (r == -ENOBUFS && share < limit) {
+        worker_take_turn(c->worker);
+        budget_init(&unpacking, limit + 4096);
+        r = unpack(codec, c->body, &unpacking, &j->plain, err);
+    }
     if (r == -ENOBUFS)
         return error_set(err, r, "the body is larger than %" PRIu64 " bytes once it is unpacked",
                          limit);
@@ -370,13 +376,12 @@ void job_run(struct job *j, struct worker *w)
         r = limits_begin_query(c->server->limits, c->tenant, &err);
         j->has_query_slot = r == 0;
     }
-    if (r == 0)
+    if (r == 0 && w) /* on the loop's thread nobody asks for one */
         r = read_body(j, &err);
     if (r == 0)
         r = run_handler(j, w, &err);
-    if (r == CALL_PENDING)
-        return; /* whoever kept it may have freed it by now */
-    job_finish(j, r, &err);
+    if (r != CALL_PENDING) /* else whoever kept it may have freed it by now */
+        job_finish(j, r, &err);
     if (w)
         worker_ration_end(w);
 }

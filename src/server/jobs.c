@@ -1,6 +1,7 @@
 #include "server/jobs.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -65,12 +66,18 @@ void worker_ration(struct worker *w)
         ingest_begin(w);
 }
 
+void worker_take_turn(struct worker *w)
+{
+    if (!w->has_turn && w->server->jobs)
+        pthread_mutex_lock(&w->server->jobs->large_lock);
+    w->has_turn = true;
+}
+
 bool worker_ration_more(struct worker *w)
 {
     if (!w->source || w->has_large_share || !budget_failed(&w->source->budget))
         return false;
-    if (w->server->jobs)
-        pthread_mutex_lock(&w->server->jobs->large_lock);
+    worker_take_turn(w);
     w->has_large_share = true;
     w->source->budget.limit = SHARE_BYTES + LARGE_FACTOR * w->server->config->body_limit;
     ingest_begin(w);
@@ -79,19 +86,21 @@ bool worker_ration_more(struct worker *w)
 
 void worker_ration_end(struct worker *w)
 {
-    if (!w->has_large_share) {
-        if (w->source)
-            store_source_reset(w->source); /* what was large is not kept until the next request */
-        return;
+    if (w->has_large_share) {
+        profile_set_truncate(w->source->set, 0);
+        w->source->is_too_large = true;
+        w->source->budget.limit = SHARE_BYTES;
     }
+    if (w->source)
+        store_source_reset(w->source); /* what was large is not kept until the next request */
+#ifdef __GLIBC__
+    if (w->has_turn)
+        malloc_trim(0); /* the next turn may be another thread's, with pages of its own */
+#endif
     w->has_large_share = false;
-    profile_set_truncate(w->source->set, 0);
-    w->source->is_too_large = true;
-    w->source->budget.limit = SHARE_BYTES;
-    store_source_reset(w->source);
-    mask_forget(w->masked, w->source);
-    if (w->server->jobs)
+    if (w->has_turn && w->server->jobs)
         pthread_mutex_unlock(&w->server->jobs->large_lock);
+    w->has_turn = false;
 }
 
 static struct job *queue_take(struct queue *q)

@@ -35,9 +35,11 @@ int worker_init(struct worker *w, struct server *s, bool ingests, struct error *
 void worker_done(struct worker *w);
 
 /*
- * Memory for decoding is rationed: most requests fit a small share, and those that do not take
- * turns with a large one. False when the request had all there is.
+ * Memory for unpacking and decoding is rationed: most requests fit a small share, and those that do
+ * not take turns with a large one. False when the request had all there is.
  */
+#define WORKER_UNPACK_BYTES ((uint64_t)8 << 20) /* without a turn */
 void worker_ration(struct worker *w);
+void worker_take_turn(struct worker *w);   /* waits for it */
 bool worker_ration_more(struct worker *w); /* waits for its turn */
 void worker_ration_end(struct worker *w);
