@@ -50,6 +50,12 @@ class Slow:
                 with contextlib.suppress(OSError):
                     s.send(b"x")
 
+    def close(self):
+        self.ended.set()
+        self.thread.join()
+        for s in self.sockets:
+            s.close()
+
     def answers(self):
         self.ended.set()
         self.thread.join()
@@ -74,9 +80,8 @@ def target(tmp_path_factory):
     server.slow_bodies = Slow(server, 100, head("POST", "/v1/profiles", "Content-Length: 100000",
                                                 f"Content-Type: {PROTO}"))
     yield server
-    for slow in (server.slow, server.slow_bodies):
-        if not slow.ended.is_set():
-            slow.answers()
+    server.slow.close()
+    server.slow_bodies.close()
     assert server.stop() == 0
 
 
@@ -218,6 +223,52 @@ def test_references_to_what_is_not_there_are_refused(target):
         assert status == 400 and b"location" in text
 
 
+@pytest.mark.parametrize("format", ["pprof", "jfr", "folded", "trie", "tree", "speedscope", "none-that-is"])
+def test_rubbish_in_every_format_of_ingest_is_refused(target, format):
+    rubbish = [b"\0", bytes(range(256)) * 20, b"{" * 10000, b"FLR\0" + bytes(range(200)), b"\xff" * 100,
+               b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01" * 100, b"a;b 999999999999999999999999\n"]
+    with unharmed(target):
+        for body in rubbish:
+            status, _, text = target.post(f"/ingest?name=x&format={format}", body)
+            assert status in (400, 415, 422), (body[:20], status, text)
+            assert reason_in(text)
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=",
+                                  "multipart/form-data; boundary=x", "multipart/form-data; boundary=" + "y" * 5000])
+def test_multipart_that_is_none_is_refused(target, kind):
+    part = b'--x\r\nContent-Disposition: form-data; name="profile"; filename="../../x"\r\n\r\n'
+    with unharmed(target):
+        for body in (b"", b"--x\r\n", b"--x--\r\n", part, part * 1000, b"--x\r\n" * 10000,
+                     part + b"\x1f\x8b\r\n--x--\r\n", b"--x\r\nA: " + b"b" * 200000 + b"\r\n\r\nx\r\n--x--\r\n"):
+            status, _, text = target.post("/ingest?name=x", body, headers={"content-type": kind})
+            assert status in (400, 413, 415, 422), (body[:20], status, text)
+
+
+def grpc(server, body, *headers):
+    """{header or trailer: value} of a unary call with these bytes as its body."""
+    extra = [x for h in ("content-type: application/grpc", *headers) for x in ("-H", h)]
+    done = subprocess.run(["curl", "-s", "-i", "-m", "10", "--http2-prior-knowledge", *extra, "--data-binary", "@-",
+                           server.url + PROFILES], input=body, capture_output=True)
+    return dict(line.split(": ", 1) for line in done.stdout.decode("latin-1").split("\r\n") if ": " in line)
+
+
+def test_grpc_frames_that_are_none_are_refused(target):
+    bomb = gzip_bomb(1)
+    with unharmed(target, "malformed"):
+        for body, headers, code, why in [
+                (b"", (), "3", "the prefix of a message alone has 5"),
+                (b"\0\xff\xff\xff\xffx", (), "3", "4294967295 bytes are announced"),
+                (b"\1\0\0\0\1x", (), "3", "no grpc-encoding"),
+                (b"\1\0\0\0\1x", ("grpc-encoding: br",), "12", "not supported"),
+                (b"\2\0\0\0\0", (), "3", "neither 0 nor 1"),
+                (b"\0\0\0\0\0" * 3, (), "3", "a unary call has only one"),
+                (b"\0\0\0\0\0", ("grpc-timeout: 1n",), "4", "longer than"),
+                (b"\1" + struct.pack(">I", len(bomb)) + bomb, ("grpc-encoding: gzip",), "8", "(limits.body)")]:
+            answer = grpc(target, body, *headers)
+            assert answer.get("grpc-status") == code and why in answer["grpc-message"], (body[:8], answer)
+
+
 # ---- Bombs
 
 def test_gzip_bombs_are_cut_off_at_the_limit(target):
@@ -266,6 +317,24 @@ def test_many_bombs_at_once_share_one_bound(target):
         answers = list(pool.map(lambda _: target.post("/v1/profiles", bomb, timeout=60, headers={
             "content-type": PROTO, "content-encoding": "gzip"})[0], range(16)))
         assert set(answers) <= {413, 429}
+
+
+def test_large_bodies_take_turns(new_server):
+    """Packed they are small, and 20 MiB each once unpacked: not all workers unpack at once."""
+    server = new_server()
+    strings = b"".join(wire.message(5, f"{i:08}" * 5) for i in range(450000))
+    body = gzip.compress(wire.message(2, strings), 1)
+    start_peak(server)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(lambda _: server.post("/v1/profiles", body, timeout=60, headers={
+            "content-type": PROTO, "content-encoding": "gzip"})[0], range(16)))
+    assert set(statuses) <= {200, 429} and statuses.count(200) >= 1
+    assert peak_mib(server) < 550
+    # Nor does anyone unpack what is sent to those who want no body.
+    bomb = gzip_bomb(1)
+    for _ in range(5):
+        assert server.request("GET", "/healthz", body=bomb, headers={"content-encoding": "gzip"})[0] in (200, 413)
+    send_good(server)
 
 
 def test_bodies_are_limited_before_they_are_read(target):
