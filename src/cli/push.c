@@ -352,7 +352,7 @@ int push_file(struct pusher *p, int folder, const char *path, struct error *err)
     return push_item(p, &item, err);
 }
 
-void push_summary(struct pusher *p)
+static void summary(struct pusher *p)
 {
     clear_line(p);
     if (!p->o->quiet)
@@ -362,7 +362,7 @@ void push_summary(struct pusher *p)
 
 int push_exit(struct pusher *p, int r, const struct error *err)
 {
-    push_summary(p);
+    summary(p);
     if (r < 0 && r != -ECANCELED) {
         int code = command_fail(r, err);
         return r == -EAGAIN || http_should_retry(r, NULL) ? VESTA_EXIT_LATER : code;

@@ -57,9 +57,6 @@ int push_file(struct pusher *p, int folder, const char *path, struct error *err)
 /* Tells that one was refused, and counts it. */
 void push_reject(struct pusher *p, const char *name, const char *why);
 
-/* "12 stored, 1 there already, 0 rejected". */
-void push_summary(struct pusher *p);
-
 /* 0, or VESTA_EXIT_ERROR when something was rejected; VESTA_EXIT_LATER when r says that it is worth
  * while to try again. Tells r. */
 int push_exit(struct pusher *p, int r, const struct error *err);

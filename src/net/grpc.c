@@ -10,36 +10,31 @@
 #include "wire/protobuf.h"
 
 static const struct {
-    const char *name, *connect_name;
+    const char *connect_name;
     int connect_status;
 } codes[GRPC_CODE_COUNT] = {
-    [GRPC_OK] = {"OK", "ok", 200},
-    [GRPC_CANCELLED] = {"CANCELLED", "canceled", 499},
-    [GRPC_UNKNOWN] = {"UNKNOWN", "unknown", 500},
-    [GRPC_INVALID_ARGUMENT] = {"INVALID_ARGUMENT", "invalid_argument", 400},
-    [GRPC_DEADLINE_EXCEEDED] = {"DEADLINE_EXCEEDED", "deadline_exceeded", 504},
-    [GRPC_NOT_FOUND] = {"NOT_FOUND", "not_found", 404},
-    [GRPC_ALREADY_EXISTS] = {"ALREADY_EXISTS", "already_exists", 409},
-    [GRPC_PERMISSION_DENIED] = {"PERMISSION_DENIED", "permission_denied", 403},
-    [GRPC_RESOURCE_EXHAUSTED] = {"RESOURCE_EXHAUSTED", "resource_exhausted", 429},
-    [GRPC_FAILED_PRECONDITION] = {"FAILED_PRECONDITION", "failed_precondition", 400},
-    [GRPC_ABORTED] = {"ABORTED", "aborted", 409},
-    [GRPC_OUT_OF_RANGE] = {"OUT_OF_RANGE", "out_of_range", 400},
-    [GRPC_UNIMPLEMENTED] = {"UNIMPLEMENTED", "unimplemented", 501},
-    [GRPC_INTERNAL] = {"INTERNAL", "internal", 500},
-    [GRPC_UNAVAILABLE] = {"UNAVAILABLE", "unavailable", 503},
-    [GRPC_DATA_LOSS] = {"DATA_LOSS", "data_loss", 500},
-    [GRPC_UNAUTHENTICATED] = {"UNAUTHENTICATED", "unauthenticated", 401},
+    [GRPC_OK] = {"ok", 200},
+    [GRPC_CANCELLED] = {"canceled", 499},
+    [GRPC_UNKNOWN] = {"unknown", 500},
+    [GRPC_INVALID_ARGUMENT] = {"invalid_argument", 400},
+    [GRPC_DEADLINE_EXCEEDED] = {"deadline_exceeded", 504},
+    [GRPC_NOT_FOUND] = {"not_found", 404},
+    [GRPC_ALREADY_EXISTS] = {"already_exists", 409},
+    [GRPC_PERMISSION_DENIED] = {"permission_denied", 403},
+    [GRPC_RESOURCE_EXHAUSTED] = {"resource_exhausted", 429},
+    [GRPC_FAILED_PRECONDITION] = {"failed_precondition", 400},
+    [GRPC_ABORTED] = {"aborted", 409},
+    [GRPC_OUT_OF_RANGE] = {"out_of_range", 400},
+    [GRPC_UNIMPLEMENTED] = {"unimplemented", 501},
+    [GRPC_INTERNAL] = {"internal", 500},
+    [GRPC_UNAVAILABLE] = {"unavailable", 503},
+    [GRPC_DATA_LOSS] = {"data_loss", 500},
+    [GRPC_UNAUTHENTICATED] = {"unauthenticated", 401},
 };
 
 static enum grpc_code known(enum grpc_code code)
 {
     return (unsigned)code < GRPC_CODE_COUNT ? code : GRPC_UNKNOWN;
-}
-
-const char *grpc_code_name(enum grpc_code code)
-{
-    return codes[known(code)].name;
 }
 
 const char *connect_code_name(enum grpc_code code)
@@ -221,7 +216,6 @@ void grpc_percent_encode(struct bytes text, struct buf *out)
 
 #define TYPE_PREFIX "type.googleapis.com/"
 #define RETRY_INFO  "google.rpc.RetryInfo"
-#define BAD_REQUEST "google.rpc.BadRequest"
 
 /* Status: code = 1, message = 2, details = 3. Any: type_url = 1, value = 2. */
 static size_t begin_detail(struct buf *details, const char *type, size_t *ret_value)
@@ -249,18 +243,6 @@ void rpc_detail_retry(struct buf *details, int64_t delay_ns)
     pb_put_u64_opt(details, 1, (uint64_t)(ns / 1000000000));
     pb_put_u64_opt(details, 2, (uint64_t)(ns % 1000000000));
     pb_end(details, duration);
-    end_detail(details, any, value);
-}
-
-void rpc_detail_bad_request(struct buf *details, struct bytes field, struct bytes description)
-{
-    size_t value, any = begin_detail(details, TYPE_PREFIX BAD_REQUEST, &value);
-
-    /* BadRequest: field_violations = 1: field = 1, description = 2. */
-    size_t violation = pb_begin(details, 1);
-    pb_put_bytes_opt(details, 1, field);
-    pb_put_bytes_opt(details, 2, description);
-    pb_end(details, violation);
     end_detail(details, any, value);
 }
 
@@ -317,36 +299,14 @@ static void write_duration(struct json_writer *w, struct bytes message)
     json_cstring(w, text);
 }
 
-static void write_violation(struct json_writer *w, struct bytes message)
-{
-    struct pb_reader r = pb_reader(message);
-
-    json_begin_object(w);
-    while (pb_next(&r)) {
-        if (r.field != 1 && r.field != 2)
-            continue;
-        json_key(w, r.field == 1 ? "field" : "description");
-        json_string(w, pb_bytes(&r));
-    }
-    json_end_object(w);
-}
-
 /* The fields of a detail, whose object has been begun. Types that are not ours have none. */
 static void write_detail_fields(struct json_writer *w, struct bytes type, struct bytes value)
 {
     struct pb_reader r = pb_reader(value);
 
-    if (bytes_are(type, RETRY_INFO)) {
-        while (pb_next(&r)) {
-            json_key(w, "retryDelay");
-            write_duration(w, pb_bytes(&r));
-        }
-    } else if (bytes_are(type, BAD_REQUEST)) {
-        json_key(w, "fieldViolations");
-        json_begin_array(w);
-        while (pb_next(&r))
-            write_violation(w, pb_bytes(&r));
-        json_end_array(w);
+    while (bytes_are(type, RETRY_INFO) && pb_next(&r)) {
+        json_key(w, "retryDelay");
+        write_duration(w, pb_bytes(&r));
     }
 }
 

@@ -30,9 +30,7 @@ enum grpc_code {
     GRPC_CODE_COUNT,
 };
 
-/* "INVALID_ARGUMENT" and, as Connect has it, "invalid_argument"; numbers that are none are UNKNOWN.
- */
-const char *grpc_code_name(enum grpc_code code);
+/* As Connect has it: "invalid_argument"; numbers that are none are "unknown". */
 const char *connect_code_name(enum grpc_code code);
 
 /* The HTTP status that goes with it in Connect. */
@@ -80,7 +78,7 @@ bool connect_timeout(struct bytes value, int64_t *ret_ns);
 void grpc_percent_encode(struct bytes text, struct buf *out);
 
 /*
- * A google.rpc.Status. `details` is made by the functions below: a run of its field 3, each holding
+ * A google.rpc.Status. `details` is made by the function below: a run of its field 3, each holding
  * a google.protobuf.Any.
  */
 struct rpc_status {
@@ -89,9 +87,8 @@ struct rpc_status {
     struct bytes details;
 };
 
-/* Appends a detail: how long to wait, or what is wrong with which field of the request. */
+/* Appends a detail: how long to wait. */
 void rpc_detail_retry(struct buf *details, int64_t delay_ns);
-void rpc_detail_bad_request(struct buf *details, struct bytes field, struct bytes description);
 
 void rpc_status_proto(const struct rpc_status *s, struct buf *out);
 void rpc_status_json(const struct rpc_status *s, struct buf *out);

@@ -40,7 +40,9 @@ static bool parameter_len(struct bytes s, size_t *ret)
     return !is_quoted && i <= s.len;
 }
 
-bool multipart_parameter(struct bytes value, const char *name, struct bytes *ret)
+/* A parameter of a header value: `name` of `form-data; name="x"`, without its quotes. False when it
+ * is not there or its quotes are not closed. */
+static bool parameter_value(struct bytes value, const char *name, struct bytes *ret)
 {
     size_t len;
 
@@ -146,7 +148,7 @@ int multipart_begin(struct bytes content_type, struct bytes body, struct multipa
     type = trim_blanks(bytes_head(content_type, len));
     if (!equal_any_case(type, BYTES("multipart/form-data")))
         return error_set(err, -EBADMSG, "the content type is not multipart/form-data");
-    if (!multipart_parameter(content_type, "boundary", &boundary) || !is_sound_boundary(boundary))
+    if (!parameter_value(content_type, "boundary", &boundary) || !is_sound_boundary(boundary))
         return error_set(err, -EBADMSG,
                          "the content type multipart/form-data has no boundary of 1 to %d "
                          "characters",
@@ -172,9 +174,9 @@ static int read_header(const struct multipart *m, struct bytes line, struct mult
     if (equal_any_case(name, BYTES("content-type"))) {
         part->content_type = value;
     } else if (equal_any_case(name, BYTES("content-disposition"))) {
-        if (!multipart_parameter(value, "name", &part->name))
+        if (!parameter_value(value, "name", &part->name))
             return fail(m, value.data, "the part has no name", err);
-        multipart_parameter(value, "filename", &part->file_name);
+        parameter_value(value, "filename", &part->file_name);
     } else if (equal_any_case(name, BYTES("content-transfer-encoding"))) {
         if (!equal_any_case(value, BYTES("binary")) && !equal_any_case(value, BYTES("8bit")) &&
             !equal_any_case(value, BYTES("7bit")))

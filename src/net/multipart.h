@@ -43,7 +43,3 @@ int multipart_begin(struct bytes content_type, struct bytes body, struct multipa
 
 /* 1 and the next part, 0 behind the last, or -EBADMSG saying what is wrong at which byte. */
 int multipart_next(struct multipart *m, struct multipart_part *ret, struct error *err);
-
-/* A parameter of a header value: `name` of `form-data; name="x"`, without its quotes. False when it
- * is not there or its quotes are not closed. */
-bool multipart_parameter(struct bytes value, const char *name, struct bytes *ret);

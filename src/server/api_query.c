@@ -236,8 +236,8 @@ int api_flag(const struct api_query *q, const char *name, bool *ret, struct erro
     return 0;
 }
 
-int api_time(const struct api_query *q, const char *name, int64_t fallback, int64_t *ret,
-             struct error *err)
+static int read_time(const struct api_query *q, const char *name, int64_t fallback, int64_t *ret,
+                     struct error *err)
 {
     const char *text = api_text(q, name);
     *ret = fallback;
@@ -257,8 +257,8 @@ int api_duration(const struct api_query *q, const char *name, int64_t *ret, stru
     return r < 0 ? error_prefix(err, r, "%s", name) : 0;
 }
 
-int api_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n, bool *ret_has,
-            struct error *err)
+static int read_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n,
+                    bool *ret_has, struct error *err)
 {
     const char *text = api_text(q, name);
 
@@ -379,9 +379,9 @@ static int read_range(const struct api_query *q, const char *from, const char *u
     int64_t default_from = q->now_ns - (seconds > 0 ? (int64_t)seconds * 1000000000 : hour);
 
     if (r == 0)
-        r = api_time(q, from, default_from, &ret->from_ns, err);
+        r = read_time(q, from, default_from, &ret->from_ns, err);
     if (r == 0)
-        r = api_time(q, until, q->now_ns, &ret->to_ns, err);
+        r = read_time(q, until, q->now_ns, &ret->to_ns, err);
     if (r == 0 && ret->from_ns >= ret->to_ns) {
         char a[TIME_TEXT_MAX], b[TIME_TEXT_MAX];
         return error_set(err, -EINVAL, "%s is %s, which is not after %s, %s", until,
@@ -443,11 +443,11 @@ static int read_filters(const struct api_query *q, struct query *ret, struct err
     };
     ret->instant = (enum plan_instant)instant;
     if (r == 0)
-        r = api_hex(q, "id", ret->id, sizeof(ret->id), &ret->has_id, err);
+        r = read_hex(q, "id", ret->id, sizeof(ret->id), &ret->has_id, err);
     if (r == 0)
-        r = api_hex(q, "trace", ret->trace_id, sizeof(ret->trace_id), &ret->has_trace, err);
+        r = read_hex(q, "trace", ret->trace_id, sizeof(ret->trace_id), &ret->has_trace, err);
     if (r == 0)
-        r = api_hex(q, "span", ret->span_id, sizeof(ret->span_id), &ret->has_span, err);
+        r = read_hex(q, "span", ret->span_id, sizeof(ret->span_id), &ret->has_span, err);
     return r;
 }
 

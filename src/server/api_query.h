@@ -56,11 +56,7 @@ const char *api_text_at(const struct api_query *q, const char *name, size_t n);
 int api_number(const struct api_query *q, const char *name, uint64_t max, uint64_t fallback,
                uint64_t *ret, struct error *err);
 int api_flag(const struct api_query *q, const char *name, bool *ret, struct error *err);
-int api_time(const struct api_query *q, const char *name, int64_t fallback, int64_t *ret,
-             struct error *err);
 int api_duration(const struct api_query *q, const char *name, int64_t *ret, struct error *err);
-int api_hex(const struct api_query *q, const char *name, uint8_t *ret, size_t n, bool *ret_has,
-            struct error *err);
 /* What a value may be; NULLs are skipped. */
 struct api_names {
     const char *const *names;

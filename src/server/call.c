@@ -40,7 +40,6 @@ void job_free(struct job *j)
         return;
     http_reply_done(&j->call.reply);
     unpacked_done(&j->call.budget, &j->plain);
-    buf_done(&j->details);
     arena_done(&j->arena);
     free(j);
 }
@@ -72,12 +71,6 @@ bool call_param(struct call *c, const char *name, struct bytes *ret)
         http_query_value(c->body, name, &scratch, &value))
         return keep(c, value, ret);
     return false;
-}
-
-const char *call_param_text(struct call *c, const char *name)
-{
-    struct bytes value;
-    return call_param(c, name, &value) ? (const char *)value.data : NULL;
 }
 
 struct bytes call_header(const struct call *c, const char *name)

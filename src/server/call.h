@@ -89,7 +89,6 @@ struct call {
     struct budget budget; /* what this call may use; the handler's own work charges it */
     atomic_bool *cancelled;
     int64_t retry_after_ms; /* what to tell with -EAGAIN; 0: a second */
-    struct buf *details;    /* of an error: google.rpc details (Any messages), or NULL */
 
     struct http_reply reply;
     bool is_streaming; /* call_stream() was called */
@@ -106,8 +105,6 @@ static inline bool call_is_grpc(const struct call *c)
 
 /* A parameter of the query string, or of a form body. The value lives as long as the call. */
 bool call_param(struct call *c, const char *name, struct bytes *ret);
-/* The same as a NUL-terminated string, or NULL. */
-const char *call_param_text(struct call *c, const char *name);
 
 struct bytes call_header(const struct call *c, const char *name);
 

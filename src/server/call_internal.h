@@ -18,11 +18,10 @@ struct job {
     struct auth_identity identity;
     struct arena arena;
     struct unpacked plain; /* the body, unpacked */
-    struct buf details;
-    atomic_bool never; /* what `cancelled` points at without a network */
-    bool is_own;       /* asked by the server itself */
-    bool is_kept;      /* the handler answers later */
-    bool has_begun;    /* a reply in pieces */
+    atomic_bool never;     /* what `cancelled` points at without a network */
+    bool is_own;           /* asked by the server itself */
+    bool is_kept;          /* the handler answers later */
+    bool has_begun;        /* a reply in pieces */
     bool has_query_slot;
     struct rendezvous *waiting; /* who waits without a network */
 };
@@ -40,9 +39,6 @@ void job_free(struct job *j); /* NULL is fine */
 
 /* What every reply carries. */
 void call_add_usual_headers(struct call *c);
-
-/* Finds the route, says who asks. 0, or a negative errno: then the call's reply is filled in. */
-int job_admit(struct job *j);
 
 /* On a worker: unpacks, runs the handler, answers and frees (unless the handler keeps it). */
 void job_run(struct job *j, struct worker *w);

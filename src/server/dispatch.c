@@ -99,7 +99,8 @@ static void be_the_server(struct job *j)
     snprintf(id->actor, sizeof(id->actor), "vesta");
 }
 
-int job_admit(struct job *j)
+/* Finds the route, says who asks. 0, or a negative errno: then the call's reply is filled in. */
+static int admit(struct job *j)
 {
     struct call *c = &j->call;
     struct server *s = c->server;
@@ -408,7 +409,7 @@ static int on_head(void *ctx, struct http_exchange *x, struct http_reply *refusa
 
     j->call.exchange = x;
     j->call.cancelled = &x->cancelled;
-    if (job_admit(j) < 0 || j->call.reply.status) {
+    if (admit(j) < 0 || j->call.reply.status) {
         call_add_usual_headers(&j->call);
         *refusal = j->call.reply;
         j->call.reply = (struct http_reply){0};
@@ -509,7 +510,7 @@ static void handle(struct server *s, const struct http_request *request, bool is
     struct error err = {""};
 
     j->is_own = is_own;
-    if (job_admit(j) < 0 || j->call.reply.status) {
+    if (admit(j) < 0 || j->call.reply.status) {
         call_add_usual_headers(&j->call);
         *ret = j->call.reply;
         j->call.reply = (struct http_reply){0};

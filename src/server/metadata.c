@@ -99,7 +99,8 @@ struct bytes ingest_label_name(struct bytes name)
     return row == SIZE_MAX ? name : bytes_of(names[row].kept);
 }
 
-bool metadata_is_label(struct bytes name, const struct server_config *config)
+/* Whether an attribute of a resource becomes a label. */
+static bool is_label(struct bytes name, const struct server_config *config)
 {
     if (row_of(name) != SIZE_MAX)
         return true;
@@ -196,7 +197,7 @@ static void collect_resource(struct collected *c, const struct metadata *m, cons
     for (uint32_t i = 0; i < set.n; i++) {
         const struct attribute *a = &d->attributes.data[d->attr_ids.data[set.first + i]];
         struct bytes name = dict_text(d, a->key);
-        if (metadata_is_label(name, m->config)) {
+        if (is_label(name, m->config)) {
             struct bytes value = value_text(d, a, arena);
             has_instance |= is_instance(name) && value.len > 0;
             if (value.len > 0)

@@ -30,9 +30,6 @@ struct metadata {
 int metadata_labels(const struct metadata *m, const struct profile *p, struct arena *arena,
                     struct label **ret, size_t *ret_n, struct error *err);
 
-/* Whether an attribute of a resource becomes a label. */
-bool metadata_is_label(struct bytes name, const struct server_config *config);
-
 /* Tells resources apart that may have the same labels: the same for equal attributes, on every
  * machine. 0 for none. */
 uint64_t metadata_sender(const struct dict *d, uint32_t resource_attrs);

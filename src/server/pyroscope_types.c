@@ -119,19 +119,6 @@ int pyroscope_type_parse(struct bytes id, struct pyroscope_type *ret, struct err
     return 0;
 }
 
-bool pyroscope_type_is(const struct pyroscope_type *t, const struct store_series *s, size_t i)
-{
-    CLEANUP(buf_done) struct buf name = {0};
-    struct pyroscope_type is = type_of(s, i);
-
-    if (!bytes_equal(t->type, is.type) || !bytes_equal(t->unit, is.unit) ||
-        !bytes_equal(t->period_type, is.period_type) ||
-        !bytes_equal(t->period_unit, is.period_unit))
-        return false;
-    pyroscope_series_name(s, i, &name);
-    return bytes_equal(buf_bytes(&name), t->name);
-}
-
 void pyroscope_type_matcher(const struct pyroscope_type *t, struct buf *out)
 {
     CLEANUP(buf_done) struct buf name = {0};

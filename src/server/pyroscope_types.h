@@ -32,11 +32,8 @@ void pyroscope_series_id(const struct store_series *s, size_t i, struct buf *out
 /* Takes an id apart; the parts borrow from it. -EINVAL when it is none. */
 int pyroscope_type_parse(struct bytes id, struct pyroscope_type *ret, struct error *err);
 
-/* Whether type i of a series is the one that the id means. */
-bool pyroscope_type_is(const struct pyroscope_type *t, const struct store_series *s, size_t i);
-
 /* Appends what selects the series of a parsed id by name, for a selector: profile.kind=~"|mutex".
- * The period is not part of it: pyroscope_type_is() looks at all five. */
+ * Type, unit and period are not part of it. */
 void pyroscope_type_matcher(const struct pyroscope_type *t, struct buf *out);
 
 /* Appends `name` as a name may be: what is not a letter or digit is '_'. */

@@ -98,8 +98,6 @@ void status_reply(struct call *c, int r, const struct error *err)
 
     drop_content(&c->reply);
     c->reply.status = st.http;
-    if (c->details)
-        buf_add_bytes(&details, buf_bytes(c->details));
     if (st.is_retryable) {
         http_reply_headerf(&c->reply, "retry-after", "%lld", (long long)(delay + 999) / 1000);
         rpc_detail_retry(&details, delay * 1000000);

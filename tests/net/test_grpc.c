@@ -124,14 +124,12 @@ static void knows_protocols_by_content_type(struct test *t)
 static void has_a_name_for_every_code(struct test *t)
 {
     for (int i = 0; i < GRPC_CODE_COUNT; i++) {
-        CHECK(t, grpc_code_name((enum grpc_code)i)[0] >= 'A');
         CHECK(t, connect_code_name((enum grpc_code)i)[0] >= 'a');
         CHECK(t, connect_http_status((enum grpc_code)i) >= 200);
     }
     CHECK_INT(t, GRPC_UNAUTHENTICATED, 16);
-    CHECK_STR(t, grpc_code_name(GRPC_RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED");
     CHECK_STR(t, connect_code_name(GRPC_CANCELLED), "canceled");
-    CHECK_STR(t, grpc_code_name((enum grpc_code)99), "UNKNOWN");
+    CHECK_STR(t, connect_code_name((enum grpc_code)99), "unknown");
     CHECK_STR(t, connect_code_name((enum grpc_code) - 1), "unknown");
     CHECK_INT(t, connect_http_status(GRPC_UNIMPLEMENTED), 501);
 }
@@ -147,7 +145,6 @@ static void escapes_messages(struct test *t)
 static struct rpc_status example(struct buf *details)
 {
     rpc_detail_retry(details, 1500000000);
-    rpc_detail_bad_request(details, BYTES("query"), BYTES("no \"}\""));
     return (struct rpc_status){GRPC_RESOURCE_EXHAUSTED, BYTES("too much"), buf_bytes(details)};
 }
 
@@ -161,9 +158,7 @@ static void writes_a_status_as_protobuf(struct test *t)
     CHECK(t, bytes_equal(buf_bytes(&out),
                          BYTES("\x08\x08\x12\x08too much"
                                "\x1a\x36\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x0a"
-                               "\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01"
-                               "\x1a\x3e\x0a\x29type.googleapis.com/google.rpc.BadRequest\x12\x11"
-                               "\x0a\x0f\x0a\x05query\x12\x06no \"}\"")));
+                               "\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01")));
 }
 
 static void writes_a_status_as_json(struct test *t)
@@ -172,11 +167,10 @@ static void writes_a_status_as_json(struct test *t)
     struct rpc_status s = example(&details);
 
     rpc_status_json(&s, &out);
-    CHECK_STR(t, buf_cstr(&out),
-              "{\"code\":8,\"message\":\"too much\",\"details\":["
-              "{\"@type\":\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"1.500s\"},"
-              "{\"@type\":\"type.googleapis.com/google.rpc.BadRequest\",\"fieldViolations\":"
-              "[{\"field\":\"query\",\"description\":\"no \\\"}\\\"\"}]}]}");
+    CHECK_STR(
+        t, buf_cstr(&out),
+        "{\"code\":8,\"message\":\"too much\",\"details\":["
+        "{\"@type\":\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"1.500s\"}]}");
     buf_clear(&out);
     rpc_status_json(&(struct rpc_status){.code = GRPC_NOT_FOUND, .message = BYTES("x")}, &out);
     CHECK_STR(t, buf_cstr(&out), "{\"code\":5,\"message\":\"x\",\"details\":[]}");
@@ -210,7 +204,6 @@ static void writes_errors_as_connect_has_them(struct test *t)
     struct http_reply reply = {0};
     struct http_header h;
 
-    s.details = bytes_head(s.details, 2 + 0x36); /* only the first */
     buf_add_str(&reply.body, "half a reply");
     connect_reply_error(&reply, &s);
     CHECK_INT(t, reply.status, 429);
