@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -78,6 +79,36 @@ def pprof():
     if found.returncode != 0 or not os.access(path, os.X_OK):
         pytest.skip("go has no pprof: " + found.stderr.strip())
     return path
+
+
+def wait_for(what, seconds=40):
+    """The first true answer of what()."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, f"it did not happen within {seconds} s"
+        time.sleep(0.02)
+    return found
+
+
+def npm_install(name, package, *packages):
+    """A folder of that name with packages of npm, made once, in the build folder; skips without.
+    `package` is the one that tells whether they are there."""
+    if not shutil.which("npm") or not shutil.which("node"):
+        pytest.skip("npm and node are not installed")
+    folder = BUILD / name
+    if (folder / "node_modules" / package.rsplit("@", 1)[0]).exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            ["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund",
+             package, *packages], capture_output=True, timeout=180, cwd=folder)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"npm could not install {package} within 180 s")
+    if done.returncode != 0:
+        shutil.rmtree(folder / "node_modules", ignore_errors=True)
+        pytest.skip(f"npm could not install {package}: " + done.stderr.decode(errors="replace")[-300:])
+    return folder
 
 
 def collapsed(path):

@@ -3,57 +3,13 @@
 import struct
 import time
 
+from protobuf import field, fields, varint  # noqa: F401 (fields: for those who read answers)
 
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
+message = number = field
 
 
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def fixed64(field, n):
-    return varint(field << 3 | 1) + struct.pack("<Q", n)
-
-
-def message(field, content):
-    content = content.encode() if isinstance(content, str) else content
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def fields(data):
-    """[(number, value)] of a message; values are ints or bytes."""
-    out, at = [], 0
-
-    def take():
-        nonlocal at
-        n = shift = 0
-        while True:
-            b = data[at]
-            at += 1
-            n |= (b & 127) << shift
-            shift += 7
-            if b < 128:
-                return n
-
-    while at < len(data):
-        tag = take()
-        if tag & 7 == 0:
-            value = take()
-        elif tag & 7 == 2:
-            n = take()
-            value = data[at:at + n]
-            at += n
-        else:
-            n = 8 if tag & 7 == 1 else 4
-            value = int.from_bytes(data[at:at + n], "little")
-            at += n
-        out.append((tag >> 3, value))
-    return out
+def fixed64(place, n):
+    return varint(place << 3 | 1) + struct.pack("<Q", n)
 
 
 def attribute(key, value):

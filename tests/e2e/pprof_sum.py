@@ -9,48 +9,12 @@ import gzip
 import pathlib
 import subprocess
 
+from protobuf import fields, numbers
+
 Profile = collections.namedtuple("Profile", "types sums")
 
 # go tool pprof keeps all inputs in memory, and a command line has an end.
 FILES_AT_ONCE = 300
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def fields(data):
-    """(number, value) of each field; bytes or an int."""
-    at = 0
-    while at < len(data):
-        tag, at = varint(data, at)
-        if tag & 7 == 0:
-            value, at = varint(data, at)
-        elif tag & 7 == 2:
-            size, at = varint(data, at)
-            value = data[at : at + size]
-            at += size
-        else:
-            raise ValueError(f"wire type {tag & 7}")
-        yield tag >> 3, value
-
-
-def numbers(value):
-    """A repeated number, packed or not."""
-    if isinstance(value, int):
-        return [value]
-    found, at = [], 0
-    while at < len(value):
-        n, at = varint(value, at)
-        found.append(n)
-    return found
 
 
 def signed(n):

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from conftest import wait_for
+
 STACKS = b"main;serve;parse 30\nmain;serve;render 70\n"
 
 
@@ -36,13 +38,6 @@ def admin(server, method, path, body=None, headers=None):
                                      body=None if body is None else json.dumps(body),
                                      headers={"Content-Type": "application/json", **(headers or {})})
     return status, json.loads(text)
-
-
-def wait_for(holds, seconds=10):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 import otlp_wire as wire
-from conftest import ROOT
+from conftest import ROOT, wait_for
 
 HERE = ROOT / "tests" / "e2e" / "collector"
 PATIENCE_S = 240
@@ -67,14 +67,6 @@ def post(port, path, body):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=body,
                                      headers={"content-type": "application/x-protobuf"})
     return urllib.request.urlopen(request, timeout=10).status
-
-
-def wait_for(what, seconds=20):
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def test_the_collector_sends_profiles_and_traces(new_server, collector, tmp_path):

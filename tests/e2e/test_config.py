@@ -3,11 +3,10 @@
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -134,10 +133,3 @@ def test_a_server_reads_its_file_again_when_told(new_server, tmp_path):
     assert "threads changes with a restart only" in server.log_text()
     assert "tenant.queries_max changes" not in server.log_text()
     assert server.get("/healthz")[0] == 200
-
-
-def wait_for(holds, seconds=10):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)

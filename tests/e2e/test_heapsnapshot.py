@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, npm_install
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -56,22 +56,7 @@ def dumper():
 @pytest.fixture(scope="session")
 def memlab():
     """The folder that holds memlab; installed once, into the build folder."""
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("npm and node are not installed")
-    folder = ROOT / "build" / "npm"
-    if not (folder / "node_modules" / "@memlab" / "core").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            done = subprocess.run(
-                ["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund",
-                 "@memlab/core@2.0.5"],
-                capture_output=True, timeout=180, cwd=folder)
-        except subprocess.TimeoutExpired:
-            pytest.skip("npm could not install @memlab/core within 180 s")
-        if done.returncode != 0:
-            shutil.rmtree(folder / "node_modules", ignore_errors=True)
-            pytest.skip("npm could not install @memlab/core: " + done.stderr.decode(errors="replace")[-200:])
-    return folder
+    return npm_install("npm", "@memlab/core@2.0.5")
 
 
 def retained_sizes(memlab, snapshot):

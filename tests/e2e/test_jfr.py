@@ -26,6 +26,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, CORPUS, corpus_files
+from protobuf import fields, numbers
 
 Location = collections.namedtuple("Location", "type mapping line name system_name")
 Sample = collections.namedtuple("Sample", "stack attrs time values")
@@ -233,36 +234,6 @@ def test_labels_and_period_types_are_those_of_jfr_parser(corpus, golden):
 
 def read_pprof(data):
     """[(stack, value)] of an uncompressed pprof protobuf with one sample type."""
-
-    def varint(b, at):
-        v = shift = 0
-        while True:
-            c = b[at]
-            at += 1
-            v |= (c & 127) << shift
-            if c < 128:
-                return v, at
-            shift += 7
-
-    def fields(b):
-        at = 0
-        while at < len(b):
-            tag, at = varint(b, at)
-            if tag & 7 == 0:
-                v, at = varint(b, at)
-            else:
-                n, at = varint(b, at)
-                v, at = b[at:at + n], at + n
-            yield tag >> 3, v
-
-    def numbers(v):
-        if isinstance(v, int):
-            return [v]
-        out, at = [], 0
-        while at < len(v):
-            n, at = varint(v, at)
-            out.append(n)
-        return out
 
     samples, locations, functions, strings = [], {}, {}, []
     for field, v in fields(data):

@@ -18,7 +18,7 @@ import urllib.request
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, wait_for
 
 STACKS = b"main;serve;parse 30\nmain;serve;render 70\n"
 STORED = {"profiles": 1, "stored": 1, "duplicates": 0, "rejected": 0}
@@ -89,13 +89,6 @@ def stacks(tmp_path):
 def unused_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]
-
-
-def wait_until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 # ---- Files
@@ -396,17 +389,17 @@ def test_files_in_a_folder_are_pushed_once_they_are_complete(watch, receiver):
     (watch.folder / ".hidden").write_bytes(b"hidden 1\n")
     (watch.folder / "copy.part").write_bytes(b"part 1\n")
     watcher = watch(receiver.url, "--service", "shop")
-    wait_until(lambda: len(receiver.got) == 1)
+    wait_for(lambda: len(receiver.got) == 1)
     with open(watch.folder / "slow.folded", "wb") as slow:
         slow.write(b"first 1\n")
         slow.flush()
         (watch.folder / "quick.folded").write_bytes(b"quick 1\n")
-        wait_until(lambda: len(receiver.got) == 2)
+        wait_for(lambda: len(receiver.got) == 2)
         time.sleep(0.5)
         slow.write(b"second 1\n")
-    wait_until(lambda: len(receiver.got) == 3)
+    wait_for(lambda: len(receiver.got) == 3)
     (watch.folder / "copy.part").rename(watch.folder / "copy.folded")
-    wait_until(lambda: len(receiver.got) == 4)
+    wait_for(lambda: len(receiver.got) == 4)
     assert bodies(receiver) == [b"before 1\n", b"quick 1\n", b"first 1\nsecond 1\n", b"part 1\n"]
     assert {g["params"]["label.service.name"] for g in receiver.got} == {"shop"}
     code, said = watcher.end()
@@ -419,13 +412,13 @@ def test_a_restart_sends_nothing_twice_and_what_changed_again(watch, receiver):
         (watch.folder / f"{i}.folded").write_bytes(b"main;f%d 1\n" % i)
     first = watch(receiver.url)
     state = watch.folder / ".vesta-push"
-    wait_until(lambda: state.exists() and state.read_text().count("\n") == 3)
+    wait_for(lambda: state.exists() and state.read_text().count("\n") == 3)
     first.end(signal.SIGKILL)
     assert len(receiver.got) == 3
     (watch.folder / "1.folded").write_bytes(b"main;other 1\n")
     (watch.folder / "3.folded").write_bytes(b"main;f3 1\n")
     second = watch(receiver.url)
-    wait_until(lambda: len(receiver.got) == 5)
+    wait_for(lambda: len(receiver.got) == 5)
     time.sleep(0.6)
     assert sorted(bodies(receiver)[3:]) == [b"main;f3 1\n", b"main;other 1\n"]
     assert second.end()[0] == 0
@@ -439,7 +432,7 @@ def test_an_outage_is_survived(watch):
     (watch.folder / "b.folded").write_bytes(b"b 1\n")
     late = Receiver(port)
     late.script = [(503, {}, {})]
-    wait_until(lambda: len(late.got) == 3)
+    wait_for(lambda: len(late.got) == 3)
     assert bodies(late) == [STACKS, STACKS, b"b 1\n"]
     code, said = watcher.end()
     late.close()
@@ -462,9 +455,9 @@ def test_what_is_rejected_is_told_once_and_stays(watch, receiver, tmp_path):
     receiver.script = [(400, {}, {"error": "no known format"})]
     (watch.folder / "bad.bin").write_bytes(b"nothing")
     watcher = watch(receiver.url, "--done", done)
-    wait_until(lambda: len(receiver.got) == 1)
+    wait_for(lambda: len(receiver.got) == 1)
     (watch.folder / "good.folded").write_bytes(STACKS)
-    wait_until(lambda: (done / "good.folded").exists())
+    wait_for(lambda: (done / "good.folded").exists())
     code, said = watcher.end()
     assert len(receiver.got) == 2
     assert said.count("no known format") == 1
@@ -480,7 +473,7 @@ def test_sidecars_and_pictures_of_a_watched_folder_go_with_their_file(watch, rec
     time.sleep(0.5)
     assert receiver.got == []  # a sidecar alone is nothing to push
     (watch.folder / "cpu.folded").write_bytes(STACKS)
-    wait_until(lambda: (done / "cpu.folded.speedscope.json").exists())
+    wait_for(lambda: (done / "cpu.folded.speedscope.json").exists())
     time.sleep(0.5)
     assert len(receiver.got) == 1
     assert receiver.got[0]["params"]["label.service.name"] == "side"
@@ -525,7 +518,7 @@ def moto():
         def is_up():
             with socket.socket() as s:
                 return s.connect_ex(("127.0.0.1", port)) == 0
-        wait_until(is_up, 30)
+        wait_for(is_up, 30)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -658,8 +651,8 @@ def test_a_server_killed_while_files_are_pushed_has_them_all_in_the_end(vesta, n
     server = new_server(*where)
     pushing = subprocess.Popen([str(BUILD / "vesta"), "push", "--url", address, "--service",
                                 "many", *map(str, files)], stderr=subprocess.PIPE)
-    wait_until(lambda: server.metric("vesta_ingest_profiles_total{format=\"collapsed\"}") > 20
-               or pushing.poll() is not None)
+    wait_for(lambda: server.metric("vesta_ingest_profiles_total{format=\"collapsed\"}") > 20
+             or pushing.poll() is not None)
     server.kill()
     assert pushing.poll() is None, "too quick to be disturbed"
     server = new_server(*where)

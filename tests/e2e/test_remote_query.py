@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import pathlib
 import time
 
 import pytest

@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from protobuf import field, varint
+
 STACKS = b"""main;parse;read 30
 main;parse 10
 main;write 55
@@ -20,22 +22,6 @@ def profile(tmp_path):
     path = tmp_path / "stacks.collapsed"
     path.write_bytes(STACKS)
     return path
-
-
-def varint(n):
-    out = b""
-    while True:
-        out += bytes([n & 0x7F | (0x80 if n > 0x7F else 0)])
-        n >>= 7
-        if not n:
-            return out
-
-
-def field(number, value):
-    """A protobuf field: a number, or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def pprof_with_lines(path, file, lines, labels=()):

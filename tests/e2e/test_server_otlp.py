@@ -14,7 +14,7 @@ import urllib.parse
 import pytest
 
 import otlp_wire as wire
-from conftest import ROOT, run_vesta
+from conftest import npm_install, run_vesta
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = "application/x-protobuf"
@@ -31,20 +31,7 @@ PACKAGES = ["@grpc/grpc-js@1.14.0", "@opentelemetry/sdk-trace-base@2.2.0", "@ope
 @pytest.fixture(scope="session")
 def npm():
     """The folder with the clients; installed once, into the build folder."""
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("npm and node are not installed")
-    folder = ROOT / "build" / "npm-otlp"
-    if not (folder / "node_modules" / "@opentelemetry" / "exporter-trace-otlp-grpc").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            done = subprocess.run(["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit",
-                                   "--no-fund", *PACKAGES], capture_output=True, timeout=180, cwd=folder)
-        except subprocess.TimeoutExpired:
-            pytest.skip("npm could not install the OTLP clients within 180 s")
-        if done.returncode != 0:
-            shutil.rmtree(folder / "node_modules", ignore_errors=True)
-            pytest.skip("npm could not install the OTLP clients: " + done.stderr.decode(errors="replace")[-200:])
-    return folder
+    return npm_install("npm-otlp", *PACKAGES)
 
 
 def client(npm, *args):

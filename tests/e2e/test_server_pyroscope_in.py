@@ -7,12 +7,11 @@ import json
 import pathlib
 import shutil
 import subprocess
-import time
 import urllib.parse
 
 import pytest
 
-from conftest import BUILD, CORPUS, Server, corpus_files, run_vesta
+from conftest import BUILD, CORPUS, corpus_files, npm_install, run_vesta, wait_for
 from pprof_sum import read_pprof
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -44,17 +43,6 @@ def series(server, selector=""):
     return json.loads(body)["series"]
 
 
-def wait_for(what, seconds=40):
-    """The first true answer of what()."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.2)
-    pytest.fail(f"nothing within {seconds} s")
-
-
 def names(profile):
     """The functions of all stacks."""
     return {line[0][0] for stack, _ in profile.sums for frame in stack for line in frame[2]}
@@ -83,20 +71,7 @@ setTimeout(() => process.exit(0), 30000);
 @pytest.fixture(scope="session")
 def node_sdk():
     """The folder that holds Pyroscope's agent for Node; installed once, into the build folder."""
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("npm and node are not installed")
-    folder = BUILD / "npm-pyroscope"
-    if not (folder / "node_modules" / "@pyroscope" / "nodejs").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            done = subprocess.run(
-                ["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit",
-                 "--no-fund", NODE_SDK], capture_output=True, timeout=180, cwd=folder)
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"npm could not install {NODE_SDK} within 180 s")
-        if done.returncode != 0:
-            pytest.skip(f"npm could not install {NODE_SDK}: {done.stderr.decode()[-300:]}")
-    return folder
+    return npm_install("npm-pyroscope", NODE_SDK)
 
 
 def test_the_node_agent_unmodified(server, node_sdk, tmp_path):

@@ -5,7 +5,6 @@ import gzip
 import json
 import pathlib
 import shutil
-import struct
 import subprocess
 import time
 import urllib.parse
@@ -13,6 +12,7 @@ import urllib.parse
 import pytest
 
 from conftest import BUILD, run_vesta
+from protobuf import every, field, fields, numbers
 
 HERE = pathlib.Path(__file__).resolve().parent
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
@@ -35,70 +35,6 @@ require (
 	github.com/grafana/pyroscope/api v1.6.0
 )
 """
-
-
-# ---- A small protobuf
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    """One field: bytes and text as they are, whole numbers as varints, others as doubles."""
-    if isinstance(value, str):
-        value = value.encode()
-    if isinstance(value, bytes):
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    if isinstance(value, float):
-        return varint(number << 3 | 1) + struct.pack("<d", value)
-    return varint(number << 3) + varint(value)
-
-
-def take_varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-
-
-def fields(data):
-    """[(number, value)] of a message."""
-    at, found = 0, []
-    while at < len(data):
-        tag, at = take_varint(data, at)
-        if tag & 7 == 0:
-            value, at = take_varint(data, at)
-        elif tag & 7 == 1:
-            value, at = struct.unpack_from("<d", data, at)[0], at + 8
-        else:
-            assert tag & 7 == 2
-            n, at = take_varint(data, at)
-            value, at = data[at:at + n], at + n
-            assert len(value) == n
-        found.append((tag >> 3, value))
-    return found
-
-
-def every(data, number):
-    return [value for n, value in fields(data) if n == number]
-
-
-def numbers(data):
-    at, found = 0, []
-    while at < len(data):
-        value, at = take_varint(data, at)
-        found.append(value)
-    return found
 
 
 # ---- A server with something in it
@@ -245,13 +181,13 @@ def test_series_add_up_to_the_flame_graph(filled):
     assert len(series) == 1
     assert [dict(fields(label)) for label in every(series[0], 1)] == [
         {1: b"service_name", 2: b"checkout"}]
-    points = [dict(fields(p)) for p in every(series[0], 2)]
+    points = [dict(fields(p, "<d")) for p in every(series[0], 2)]
     assert sum(p[1] for p in points) == 114 * TICK
     assert all(filled.start_ms < p[2] <= filled.end_ms for p in points)
     assert len(points) == 2
 
     everything = every(ask(filled, "SelectSeries", of_cpu(filled) + field(6, 3600.0)), 1)
-    total = sum(dict(fields(p))[1] for p in every(everything[0], 2))
+    total = sum(dict(fields(p, "<d"))[1] for p in every(everything[0], 2))
     assert total == 126 * TICK == stored(filled, "cpu")
 
 

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from conftest import ROOT, run_vesta
+from protobuf import field, take_varint, varint
 
 ALWAYS = ["--from", "2000-01-01"]
 
@@ -28,31 +29,13 @@ def vesta():
     return run
 
 
-def varint(n):
-    out = bytearray()
-    while n > 0x7f:
-        out.append(n & 0x7f | 0x80)
-        n >>= 7
-    return bytes(out) + bytes([n])
-
-
-def read_varint(content, at):
-    value = shift = 0
-    while True:
-        byte = content[at]
-        value |= (byte & 0x7f) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
 def with_time(content, time_ns):
     """A pprof message with another time, which is its field 9."""
     out, at = bytearray(), 0
     while at < len(content):
         start = at
-        key, at = read_varint(content, at)
-        value, at = read_varint(content, at)
+        key, at = take_varint(content, at)
+        value, at = take_varint(content, at)
         if key & 7 == 2:
             at += value
         out += varint(9 << 3) + varint(time_ns) if key >> 3 == 9 else content[start:at]
@@ -331,12 +314,6 @@ def test_tables_over_time_name_their_columns(vesta, data):
 
 
 # ---- Programs that are loaded somewhere else every time
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
 
 def unnamed_profile(mapping, program, addresses):
     """A pprof message with one stack of addresses, the innermost first."""
