@@ -80,13 +80,15 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Signals are for the program's own threads: workers block them all. */
+/* Signals are for the program's own threads: workers block them all, but for SIGPROF, with which
+ * profilers ask the thread that runs where it is. */
 static int start_workers(struct pool *p, size_t n)
 {
     sigset_t all, before;
     int r = 0;
 
     sigfillset(&all);
+    sigdelset(&all, SIGPROF);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (r == 0 && p->n_workers < n) {
         r = pthread_create(&p->workers[p->n_workers], NULL, work, p);

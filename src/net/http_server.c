@@ -279,7 +279,8 @@ static int make_parts(struct http_server *s, struct error *err)
     return open_listeners(s, err);
 }
 
-/* Signals are for the program's own threads. OpenSSL writes without MSG_NOSIGNAL: SIGPIPE stays
+/* Signals are for the program's own threads, but for SIGPROF: a sample that this thread could not
+ * take would be put on the account of another. OpenSSL writes without MSG_NOSIGNAL: SIGPIPE stays
  * blocked where it is called. */
 static int start_threads(struct http_server *s, struct error *err)
 {
@@ -287,6 +288,7 @@ static int start_threads(struct http_server *s, struct error *err)
     int r = 0;
 
     sigfillset(&all);
+    sigdelset(&all, SIGPROF);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (unsigned i = 0; r == 0 && i < s->n_homes; i++) {
         r = -pthread_create(&s->homes[i].thread, NULL, home_run, &s->homes[i]);
