@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "net/ssrf.h"
 
 #define TICK_MS           200
@@ -22,9 +23,7 @@
 
 double client_now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)clock_monotonic_ns(clock_real()) / 1e9;
 }
 
 static int check_time(struct client_conn *c, bool is_silent, struct error *err)
