@@ -15,9 +15,10 @@
  *     cpu{service.name="checkout", env=~"prod|stage", pod!="x"}
  *
  * The part before the brace is a sample type, "cpu" or "cpu:nanoseconds" (what has colons itself
- * stays whole: "cycles:u", "cycles:u:count"); without it every type is meant. Label names are OpenTelemetry's, dots and all; a name with other characters stands in
- * quotes. Operators are = != =~ !~; a regular expression must match the whole value; a label that
- * is not there has the value "". An empty text, or "{}", selects everything.
+ * stays whole: "cycles:u", "cycles:u:count"); without it every type is meant. Label names are
+ * OpenTelemetry's, dots and all; a name with other characters stands in quotes. Operators are = !=
+ * =~ !~; a regular expression must match the whole value; a label that is not there has the value
+ * "". An empty text, or "{}", selects everything.
  */
 struct label {
     struct bytes name, value;
