@@ -276,7 +276,7 @@ static int run_spans(struct api_query *q, struct error *err)
                                    .has_trace = query->has_trace,
                                    .has_span = query->has_span,
                                    .cancelled = query->cancelled};
-    uint64_t limit;
+    uint64_t limit = 0;
 
     memcpy(find.trace_id, query->trace_id, sizeof(find.trace_id));
     memcpy(find.span_id, query->span_id, sizeof(find.span_id));

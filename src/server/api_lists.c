@@ -37,8 +37,8 @@ static int run_names(struct api_query *q, const char *key,
     struct json_writer w = {.out = &out};
     const char *label = api_text(q, "label");
 
-    int r =
-        label ? query_label_values(&q->query, bytes_of(label), &l, err) : list(&q->query, &l, err);
+    int r = list ? list(&q->query, &l, err)
+                 : query_label_values(&q->query, bytes_of(label ? label : ""), &l, err);
     if (r < 0)
         return r;
     json_begin_object(&w);

@@ -172,8 +172,8 @@ static int reply_heat(struct api_query *q, const struct heat_map *h, struct erro
 static int run_heatmap(struct api_query *q, struct error *err)
 {
     CLEANUP(heat_done) struct heat_map h = {0};
-    int64_t column;
-    uint64_t rows;
+    int64_t column = 0;
+    uint64_t rows = 0;
 
     int r = api_duration(q, "step", &column, err);
     if (r == 0)

@@ -118,7 +118,7 @@ static int read_body(struct upload *u, struct error *err)
 {
     struct profile_set *set = u->c->worker->source->set;
     CLEANUP(input_closep) struct input *in = NULL;
-    struct bytes head;
+    struct bytes head = {0};
 
     int r = call_input(u->c, "the body", &in, err);
     if (r == 0)
