@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Builds the fuzz targets, replays the corpus through them, then fuzzes each for a while.
 
-usage: fuzz.py [--seconds N] [--report JUNIT.xml] [TARGET...]
+usage: fuzz.py [--seconds N] [--report JUNIT.xml] [--only-build] [TARGET...]
 
 Seeds are the corpus files of the target's format (when there is a corpus), unpacked first because a
 fuzzer cannot see through gzip, and what fuzz/seeds/TARGET holds. New inputs are kept in build-fuzz/found/TARGET, crashes in
 build-fuzz/crash-*."""
 
 import argparse
+import concurrent.futures
 import gzip
 import os
 import pathlib
@@ -102,16 +103,22 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--report")
+    parser.add_argument("--only-build", action="store_true")
     parser.add_argument("targets", nargs="*")
     args = parser.parse_args()
     results = {"build": None if build() else "the fuzz build failed"}
-    for binary in sorted((FUZZ / "fuzz").glob("fuzz_*")):
-        name = binary.name.removeprefix("fuzz_")
-        if binary.is_dir() or (args.targets and name not in args.targets) or results["build"]:
-            continue
-        results[name] = run_target(binary, args.seconds)
-        if results[name]:
-            print(f"  {name}: FAILED\n{results[name]}", flush=True)
+    if args.only_build:
+        return any(results.values())
+    wanted = [binary for binary in sorted((FUZZ / "fuzz").glob("fuzz_*"))
+              if not binary.is_dir() and not results["build"]
+              and (not args.targets or binary.name.removeprefix("fuzz_") in args.targets)]
+    # Each runs for a given time, so as many at once as there are cores.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for binary, why in zip(wanted, pool.map(lambda b: run_target(b, args.seconds), wanted)):
+            name = binary.name.removeprefix("fuzz_")
+            results[name] = why
+            if why:
+                print(f"  {name}: FAILED\n{why}", flush=True)
     if args.report:
         write_report(args.report, results)
     return any(results.values())
