@@ -187,7 +187,7 @@ int batch_add(struct batch *b, size_t first, const struct batch_about *about, st
 
     for (size_t i = first; r == 0 && i < n; i++) {
         struct profile *p = b->set->profiles.data[i];
-        bool is_instant[PROFILE_TYPES_MAX];
+        bool is_instant[PROFILE_TYPES_MAX] = {false};
         uint32_t n_instant = 0;
         fix_time(p);
         for (uint32_t c = 0; c < p->n_types; c++)
