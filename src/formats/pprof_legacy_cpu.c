@@ -81,7 +81,7 @@ static int read_samples(struct legacy *l, struct words *w, bool is_java)
 {
     while (w->pos < w->end && !budget_failed(l->budget)) {
         struct words begin = *w;
-        uint64_t count, depth, address;
+        uint64_t count, depth, address = 0;
         if (!take_u(w, &count) || !take_u(w, &depth))
             return fail_at(l, &begin, "a sample is cut short");
         if (depth > (size_t)(w->end - w->pos) / w->size)
