@@ -43,9 +43,8 @@ static int need_catalog(const struct call *c, struct error *err)
                : error_set(err, -EIO, "the catalog could not be opened: see the log");
 }
 
-/* Written down before it is done. */
-static int note(struct call *c, const char *action, struct bytes tenant, struct buf *what,
-                struct error *err)
+int admin_note(struct call *c, const char *action, struct bytes tenant, struct buf *what,
+               struct error *err)
 {
     const struct audit_event e = {
         .actor = c->actor,
@@ -212,7 +211,7 @@ static int create_token(struct call *c, struct error *err)
         return r;
     buf_addf(&what, "name \"%.*s\", roles ", (int)wish.name.len, (const char *)wish.name.data);
     token_roles_text(wish.roles, &what);
-    r = note(c, "token.create", wish.tenant, &what, err);
+    r = admin_note(c, "token.create", wish.tenant, &what, err);
     if (r == 0)
         r = admin_create_token(c->server->catalog, &wish, &made, err);
     if (r == 0)
@@ -290,7 +289,7 @@ static int revoke_token(struct call *c, struct error *err)
     if (r < 0)
         return r;
     buf_addf(&what, "id %.*s", (int)c->rest.len, (const char *)c->rest.data);
-    r = note(c, "token.revoke", bytes_of(owner.tenant), &what, err);
+    r = admin_note(c, "token.revoke", bytes_of(owner.tenant), &what, err);
     if (r == 0)
         r = catalog_revoke_token(c->server->catalog, c->rest, clock_wall_ns(clock_real()), err);
     if (r == 0)
@@ -480,7 +479,7 @@ static int put_tenant(struct call *c, struct error *err)
     if (r < 0)
         return r;
     add_tenant(&told, &t);
-    r = note(c, "tenant.put", c->rest, &what, err);
+    r = admin_note(c, "tenant.put", c->rest, &what, err);
     if (r == 0)
         r = catalog_put_tenant(c->server->catalog, &t, err);
     if (r == 0)
@@ -577,7 +576,7 @@ static int erase(struct call *c, struct error *err)
         buf_addf(&what, "%" PRIu64 " profiles of %.*s from %.*s until %.*s", n, (int)wish.query.len,
                  (const char *)wish.query.data, (int)wish.from.len, (const char *)wish.from.data,
                  (int)wish.until.len, (const char *)wish.until.data);
-        r = note(c, "erase", c->tenant, &what, err);
+        r = admin_note(c, "erase", c->tenant, &what, err);
         if (r == 0)
             r = store_erase(c->server->store, &scope, err);
     }

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "server/token.h"
 
+struct buf;
+struct call;
 struct catalog;
 struct server;
 
@@ -26,3 +28,7 @@ int admin_create_token(struct catalog *catalog, const struct token_wish *wish,
 /* Hands the tenants' policies of the catalog to the store: for a server that starts, and whenever
  * the catalog has changed. */
 void admin_apply_policies(struct server *s);
+
+/* Writes an action of a call to the audit log, before it is done: on failure it is not. */
+int admin_note(struct call *c, const char *action, struct bytes tenant, struct buf *what,
+               struct error *err);

@@ -1,7 +1,6 @@
 #include "server/control.h"
 
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include "base/clock.h"
 #include "base/must.h"
 #include "query/time_range.h"
+#include "server/admin.h"
 #include "server/control_state.h"
-#include "server/jobs.h"
 #include "server/routes.h"
 #include "server/server_internal.h"
 #include "wire/json.h"
@@ -381,6 +380,16 @@ static void on_directive_key(struct json_reader *r, struct bytes key, void *arg)
     }
 }
 
+static int write_down(struct call *c, const struct control_directive *d, struct error *err)
+{
+    CLEANUP(buf_done) struct buf what = {0};
+
+    buf_addf(&what, "%s for agent \"%s\", service \"%s\", host \"%s\": %s",
+             control_mode_names[d->mode], d->agent.text, d->service.text, d->host.text,
+             d->reason.text);
+    return admin_note(c, "agents.direct", c->tenant, &what, err);
+}
+
 static int handle_direct(struct call *c, struct error *err)
 {
     struct control *k = c->server->control;
@@ -397,6 +406,9 @@ static int handle_direct(struct call *c, struct error *err)
         return error_set(err, -EINVAL, "a burst needs a \"duration\": it is not for ever");
     memcpy(d->tenant, c->tenant.data, c->tenant.len < 64 ? c->tenant.len : 64);
     (void)control_name_set(&d->actor, bytes_of(c->actor));
+    r = write_down(c, d, err);
+    if (r < 0)
+        return r;
     pthread_mutex_lock(&k->lock);
     r = control_direct(&k->state, d, now_ns(), err);
     pthread_cond_signal(&k->changed);

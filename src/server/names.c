@@ -8,6 +8,7 @@
 #include "debuginfo/debug_files.h"
 #include "debuginfo/debuginfod.h"
 #include "query/time_range.h"
+#include "server/admin.h"
 #include "server/routes.h"
 #include "server/server_internal.h"
 #include "symbols/symbolizer.h"
@@ -180,7 +181,12 @@ static int handle_put(struct call *c, struct error *err)
 static int handle_delete(struct call *c, struct error *err)
 {
     CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf what = {0};
     int r = need_files(c, err);
+
+    buf_add_bytes(&what, c->rest);
+    if (r == 0)
+        r = admin_note(c, "debuginfo.delete", c->tenant, &what, err);
     if (r == 0)
         r = debug_files_delete(c->server->names->files, c->tenant, c->rest, err);
     if (r < 0)

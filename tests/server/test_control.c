@@ -43,6 +43,10 @@ static void a_directive_reaches_those_it_means(struct test *t)
     CHECK_INT(t, r.status, 200);
     CHECK(t, reply_has(&r, "\"number\":1"));
     http_reply_done(&r);
+    r = call_get(&c, "/api/v1/admin/audit");
+    CHECK(t, reply_has(&r, "agents.direct"));
+    CHECK(t, reply_has(&r, "service \\\"shop\\\""));
+    http_reply_done(&r);
     r = call_get(&c, "/api/v1/agents/directive?id=a1");
     CHECK(t, reply_has(&r, "\"mode\":\"burst\",\"rate\":199,\"types\":[\"cpu\",\"wall\"]"));
     http_reply_done(&r);
