@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "server/admin.h"
 #include "server/pyroscope_query.h"
 #include "server/server_internal.h"
 #include "wire/json.h"
@@ -56,6 +57,14 @@ static int check(struct call *c, const struct pyroscope_request *q, struct error
     return 0;
 }
 
+static int write_down(struct call *c, const char *action, struct bytes name, struct error *err)
+{
+    CLEANUP(buf_done) struct buf what = {0};
+
+    buf_add_bytes(&what, name);
+    return admin_note(c, action, c->tenant, &what, err);
+}
+
 int pyroscope_settings_set(struct call *c, struct error *err)
 {
     CLEANUP(buf_done) struct buf out = {.budget = &c->budget}, text = {.budget = &c->budget};
@@ -63,6 +72,8 @@ int pyroscope_settings_set(struct call *c, struct error *err)
     int r = pyroscope_request_read(c, pyroscope_setting_request, &q, err);
     if (r == 0)
         r = check(c, &q, err);
+    if (r == 0)
+        r = write_down(c, "settings.put", q.name, err);
     if (r < 0)
         return r;
     struct json_writer w = {.out = &text};
@@ -86,6 +97,8 @@ int pyroscope_settings_delete(struct call *c, struct error *err)
     int r = pyroscope_request_read(c, pyroscope_setting_delete_request, &q, err);
     if (r == 0)
         r = check(c, &q, err);
+    if (r == 0)
+        r = write_down(c, "settings.delete", q.name, err);
     if (r < 0)
         return r;
     struct catalog_document key = {.kind = CATALOG_SETTING, .tenant = c->tenant, .name = q.name};
