@@ -19,6 +19,7 @@ OUTSIDE = {
     "openssl/": "net", "nghttp2/": "net", "yaml.h": "config",
     "elfutils/": "symbols", "dwarf.h": "symbols", "libelf.h": "symbols", "gelf.h": "symbols",
     "libiberty/": "symbols", "demangle.h": "symbols", "lzma.h": "symbols", "capstone/": "symbols",
+    "bpf/": "probe",
     "editline/": "cli", "histedit.h": "cli",
 }
 

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/vec.h"
+#include "host/worker.h"
+
+/*
+ * Looking at a process from outside, in a worker of its own: whatever of a process its owner can
+ * make hang (its memory, its files) hangs that worker only.
+ *
+ * A process is named by pid and start time. When it is gone, or another one by now, or execs while
+ * it is looked at, the answer is -ESRCH and nothing of it is believed.
+ */
+struct inspect_mapping {
+    uint64_t begin, end, offset;
+    uint64_t inode;
+    uint32_t device_major, device_minor;
+    struct bytes
+        path; /* without " (deleted)", at most 4095 bytes; "[vdso]", "" for code of no file */
+    bool is_deleted;
+    bool is_executable;
+};
+
+/* What a process looks like. Everything lives in the arena. Texts from the process are its own
+ * claims: any bytes, cut at the lengths given. */
+struct inspect_process {
+    struct arena arena;
+    uint32_t pid, parent, uid;
+    uint64_t start_ns;                /* CLOCK_BOOTTIME */
+    uint64_t code_start, stack_start; /* as struct unwind_process */
+    uint32_t namespaced_pid;          /* what it calls itself */
+    bool is_kernel_thread;
+    bool shares_mount_namespace; /* with us */
+    struct bytes comm;           /* 15 */
+    struct bytes exe;            /* 4095, without " (deleted)" */
+    struct bytes cmdline;        /* 4096; NULs between arguments. Read only when asked */
+    struct bytes cgroup;         /* the text of /proc/PID/cgroup, 8192 */
+    struct bytes environ;        /* only the variables asked for, "NAME=VALUE\0" each */
+    struct bytes context;        /* OTEP 4719: the payload, checked as far as its frame goes */
+    uint64_t context_time;       /* its timestamp: the same one need not be read again */
+    bool listens;                /* has a listening TCP socket (only when asked) */
+    uint16_t ports[8];           /* the first of them, on loopback or any address */
+    size_t n_ports;
+    VEC(struct inspect_mapping)
+    mappings; /* executable ones only, sorted; at most INSPECT_MAPPINGS_MAX */
+    bool mappings_cut;
+};
+#define INSPECT_MAPPINGS_MAX 4096
+
+struct inspect_ask {
+    uint32_t pid;
+    uint64_t start_ns;                   /* 0: whoever has the pid now */
+    bool maps, identity, cmdline, ports; /* what is wanted */
+    const char *const *variables;        /* names, ended by NULL: of the environment */
+};
+
+/* Writes a question, and reads an answer of the worker below. The answer is not believed: -EBADMSG.
+ */
+void inspect_question(const struct inspect_ask *a, struct buf *out);
+int inspect_read(struct bytes answer, struct budget *b, struct inspect_process *ret,
+                 struct error *err);
+void inspect_process_done(struct inspect_process *p);
+
+/*
+ * The file behind a mapping, opened through /proc/PID/map_files (so also when it was deleted or
+ * replaced, and in whatever mount namespace), or by its path in the process's root. Only regular
+ * files of at most INSPECT_FILE_MAX bytes, never waiting for a FIFO. The answer has the descriptor,
+ * and struct inspect_file as bytes. The vDSO comes as a memfd with its bytes.
+ */
+#define INSPECT_FILE_MAX ((uint64_t)8 << 30)
+struct inspect_file {
+    uint64_t device, inode, size, mtime_ns;
+    uint32_t uid;
+};
+void inspect_question_file(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
+                           struct buf *out);
+/* A file by its path in the root of a process (pid 0: of this one), no symlink at its end when
+ * `no_link`; `owner` other than UINT32_MAX: only when it or root owns it. For debug files and perf
+ * maps. */
+void inspect_question_path(uint32_t pid, uint64_t start_ns, const char *path, bool no_link,
+                           uint32_t owner, struct buf *out);
+
+/* All processes there are: the answer is pairs of u32 pid and u64 start_ns. */
+void inspect_question_list(struct buf *out);
+
+extern const struct worker_kind inspect_worker;
