@@ -357,10 +357,22 @@ static struct elf_file *file_new(struct budget *budget, const char *path, struct
     return f;
 }
 
+static int load_fd(struct elf_file *f, struct error *err)
+{
+    struct stat st;
+
+    if (fstat(f->fd, &st) < 0)
+        return error_set(err, -errno, "could not stat \"%s\": %m", f->path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, -EINVAL, "\"%s\" is not a regular file", f->path);
+    f->size = (uint64_t)st.st_size;
+    int r = load(f, err);
+    return r < 0 ? error_prefix(err, r, "%s", f->path) : 0;
+}
+
 int elf_open(const char *path, struct budget *budget, struct elf_file **ret, struct error *err)
 {
     CLEANUP(elf_closep) struct elf_file *f = file_new(budget, path, err);
-    struct stat st;
 
     if (!f)
         return -ENOMEM;
@@ -368,14 +380,25 @@ int elf_open(const char *path, struct budget *budget, struct elf_file **ret, str
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f->fd < 0)
         return error_set(err, -errno, "could not open \"%s\": %m", path);
-    if (fstat(f->fd, &st) < 0)
-        return error_set(err, -errno, "could not stat \"%s\": %m", path);
-    if (!S_ISREG(st.st_mode))
-        return error_set(err, -EINVAL, "\"%s\" is not a regular file", path);
-    f->size = (uint64_t)st.st_size;
-    int r = load(f, err);
+    int r = load_fd(f, err);
     if (r < 0)
-        return error_prefix(err, r, "%s", path);
+        return r;
+    *ret = TAKE_PTR(f);
+    return 0;
+}
+
+int elf_from_fd(int fd, const char *name, struct budget *budget, struct elf_file **ret,
+                struct error *err)
+{
+    CLEANUP(elf_closep) struct elf_file *f = file_new(budget, name, err);
+
+    if (!f)
+        return -ENOMEM;
+    f->fd = fd;
+    f->fd_is_borrowed = true;
+    int r = load_fd(f, err);
+    if (r < 0)
+        return r;
     *ret = TAKE_PTR(f);
     return 0;
 }
@@ -400,7 +423,7 @@ void elf_close(struct elf_file *f)
 {
     if (!f)
         return;
-    if (f->fd >= 0)
+    if (f->fd >= 0 && !f->fd_is_borrowed)
         close(f->fd);
     arena_done(&f->arena);
     free(f->path);

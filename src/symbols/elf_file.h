@@ -32,7 +32,8 @@ struct elf_segment {
 struct elf_file {
     struct budget *budget;
     struct arena arena;
-    int fd;              /* or -1 when in memory */
+    int fd; /* or -1 when in memory */
+    bool fd_is_borrowed;
     struct bytes memory; /* borrowed, when fd is -1 */
     uint64_t size;
     char *path;
@@ -58,7 +59,12 @@ struct elf_file {
  */
 int elf_open(const char *path, struct budget *budget, struct elf_file **ret, struct error *err);
 
-/* `content` is borrowed and must outlive the file; `name` is what messages call it. */
+/* The same of a file that is open already; the descriptor is borrowed and must outlive the file,
+ * its position is not used. `name` is what messages call it. */
+int elf_from_fd(int fd, const char *name, struct budget *budget, struct elf_file **ret,
+                struct error *err);
+
+/* `content` is borrowed and must outlive the file. */
 int elf_from_bytes(struct bytes content, const char *name, struct budget *budget,
                    struct elf_file **ret, struct error *err);
 

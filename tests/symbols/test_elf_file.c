@@ -1,5 +1,7 @@
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "lib/corpus.h"
 #include "lib/test.h"
@@ -63,6 +65,31 @@ static void says_what_is_wrong_with_a_header(struct test *t)
     h.e_shentsize = sizeof(Elf64_Shdr);
     CHECK_INT(t, from_memory(&h, sizeof(h), &err), -EBADMSG);
     CHECK(t, strstr(err.text, "runs past the end"));
+}
+
+static void reads_from_a_borrowed_descriptor_that_stays_open(struct test *t)
+{
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct elf_file *f = NULL;
+    struct budget b;
+    struct error err;
+    int pipes[2];
+
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, elf_from_fd(fd, "self", &b, &f, &err), 0);
+    CHECK(t, f->is_64 && f->n_segments > 0);
+    elf_close(f);
+    CHECK(t, fcntl(fd, F_GETFD) >= 0);
+    CHECK_INT(t, lseek(fd, 0, SEEK_CUR), 0);
+    close(fd);
+
+    CHECK_INT(t, pipe2(pipes, O_CLOEXEC), 0);
+    CHECK_INT(t, elf_from_fd(pipes[0], "pipe", &b, &f, &err), -EINVAL);
+    CHECK_STR(t, err.text, "\"pipe\" is not a regular file");
+    CHECK(t, fcntl(pipes[0], F_GETFD) >= 0);
+    close(pipes[0]);
+    close(pipes[1]);
+    CHECK_INT(t, b.used, 0);
 }
 
 static void refuses_counts_past_its_limits(struct test *t)
@@ -289,6 +316,7 @@ static void stays_within_its_budget(struct test *t)
 static const struct test_case cases[] = {
     TEST(says_what_is_wrong_with_a_header),
     TEST(refuses_counts_past_its_limits),
+    TEST(reads_from_a_borrowed_descriptor_that_stays_open),
     TEST(reads_build_ids_and_functions_of_every_machine),
     TEST(knows_gos_build_id),
     TEST(opens_plain_files_only),
