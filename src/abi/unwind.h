@@ -25,8 +25,8 @@ enum unwind_cfa {
     UNWIND_CFA_GAP,         /* no table covers this: take one step by frame pointer */
     UNWIND_CFA_SP,          /* sp + cfa_off */
     UNWIND_CFA_FP,          /* fp + cfa_off */
-    UNWIND_CFA_FP_DEREF,    /* *(fp + cfa_off) */
-    UNWIND_CFA_SP_DEREF,    /* *(sp + cfa_off) */
+    UNWIND_CFA_FP_DEREF,    /* *(fp + (cfa_off >> 8)) + (cfa_off & 0xff) */
+    UNWIND_CFA_SP_DEREF,    /* *(sp + (cfa_off >> 8)) + (cfa_off & 0xff) */
     UNWIND_CFA_PLT,         /* x86-64: sp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
     UNWIND_CFA_SIGNAL,      /* registers are in the signal frame at sp */
     UNWIND_CFA_END,         /* the outermost frame */
@@ -34,11 +34,12 @@ enum unwind_cfa {
 };
 
 enum unwind_saved {
-    UNWIND_SAVED_NONE, /* fp as it is; aarch64: the return address is in the link register */
-    UNWIND_SAVED_FP,   /* fp at cfa + saved_off; aarch64: so, and the link register holds */
-    UNWIND_SAVED_PAIR, /* aarch64: fp at cfa + saved_off, return address 8 above it */
-    UNWIND_SAVED_RA,   /* aarch64: return address at cfa + saved_off, fp as it is */
-    UNWIND_SAVED_LOST, /* fp cannot be had; it is taken as 0 */
+    UNWIND_SAVED_NONE,  /* fp as it is; aarch64: the return address is in the link register */
+    UNWIND_SAVED_FP,    /* fp at cfa + saved_off; aarch64: so, and the link register holds */
+    UNWIND_SAVED_PAIR,  /* aarch64: fp at cfa + saved_off, return address 8 above it */
+    UNWIND_SAVED_RA,    /* aarch64: return address at cfa + saved_off, fp as it is */
+    UNWIND_SAVED_LOST,  /* fp cannot be had; it is taken as 0 */
+    UNWIND_SAVED_AT_FP, /* x86-64: fp at fp + saved_off, as functions that align their stack do */
 };
 
 struct unwind_rule {
