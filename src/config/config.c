@@ -10,7 +10,7 @@
 #include "base/must.h"
 #include "config/config_internal.h"
 
-#define STRINGS_MAX ((size_t)4 << 20) /* of all values together */
+#define STRINGS_MAX ((size_t)16 << 20) /* of all values together */
 
 /* ---- Names */
 
@@ -33,9 +33,10 @@ const char *config_flag_name(const struct config_key *key, char text[CONFIG_NAME
     return text;
 }
 
-const char *config_variable_name(const struct config_key *key, char text[CONFIG_NAME_MAX])
+const char *config_variable_name(const struct config_table *t, const struct config_key *key,
+                                 char text[CONFIG_NAME_MAX])
 {
-    int n = snprintf(text, CONFIG_NAME_MAX, "VESTA_%s", key->name);
+    int n = snprintf(text, CONFIG_NAME_MAX, "%s%s", t->prefix, key->name);
 
     assert(n > 0 && n < CONFIG_NAME_MAX);
     for (char *p = text; *p; p++) {
@@ -89,7 +90,10 @@ static int unknown_flag(const struct config_table *t, struct bytes word, struct 
 {
     char name[CONFIG_NAME_MAX], best[CONFIG_NAME_MAX] = "";
     size_t best_distance = 4;
+    const struct config_key *of_files = find_flag(t, word);
 
+    if (of_files)
+        return error_set(err, -EINVAL, "%s is set in a file only", of_files->name);
     for (size_t i = 0; i < t->n_keys; i++) {
         size_t d = bytes_distance(word, bytes_of(config_flag_name(&t->keys[i], name)));
         if (d < best_distance) {
@@ -135,7 +139,7 @@ static int read_flag(struct config *c, const struct config_input *in, size_t *at
             return set_from(c, key, BYTES("false"), &by_flag, err);
         key = NULL;
     }
-    if (!key && !is_config)
+    if ((!key || key->type == CONFIG_NODE) && !is_config)
         return unknown_flag(c->table, flag.name, err);
     if (!flag.has_value && key && key->type == CONFIG_BOOL) {
         flag.value = BYTES("true");
@@ -179,8 +183,10 @@ static int read_variable(struct config *c, const struct config_key *key, const c
 {
     char name[CONFIG_NAME_MAX];
     struct config_origin from = {.source = CONFIG_BY_VARIABLE};
-    const char *value = variable(env, config_variable_name(key, name));
+    const char *value = variable(env, config_variable_name(c->table, key, name));
 
+    if (value && key->type == CONFIG_NODE)
+        return error_set(err, -EINVAL, "%s: %s is set in a file only", name, key->name);
     if (value) {
         from.name = arena_strdup(&c->arena, bytes_of(name));
         int r = set_from(c, key, bytes_of(value), &from, err);
@@ -210,12 +216,13 @@ void config_add_doubts(const struct config_table *table, const char *const *env,
 
     for (size_t i = 0; env && env[i]; i++) {
         struct bytes given = {(const uint8_t *)env[i], strcspn(env[i], "=")};
-        if (!bytes_start_with(given, BYTES("VESTA_")))
+        if (!bytes_start_with(given, bytes_of(table->prefix)))
             continue;
         size_t best_distance = 3;
         char best[CONFIG_NAME_MAX] = "";
         for (size_t k = 0; k < table->n_keys && best_distance > 0; k++) {
-            size_t d = bytes_distance(given, bytes_of(config_variable_name(&table->keys[k], name)));
+            size_t d =
+                bytes_distance(given, bytes_of(config_variable_name(table, &table->keys[k], name)));
             if (d < best_distance) {
                 best_distance = d;
                 memcpy(best, name, sizeof(best));
@@ -269,10 +276,11 @@ static int read_file(struct config *c, const char *path, struct error *err)
 }
 
 /* The value of --config, the last one; NULL when there is none. */
-static const char *named_file(const struct config_input *in)
+static const char *named_file(const struct config *c, const struct config_input *in)
 {
     const char *found = NULL;
     struct flag flag;
+    char name[CONFIG_NAME_MAX];
 
     for (size_t i = 0; i < in->n_args; i++) {
         if (!cut_flag(in->args[i], &flag) || !bytes_are(flag.name, "config"))
@@ -282,19 +290,20 @@ static const char *named_file(const struct config_input *in)
         else if (i + 1 < in->n_args)
             found = in->args[++i];
     }
-    return found ? found : variable(in->env, "VESTA_CONFIG");
+    snprintf(name, sizeof(name), "%sCONFIG", c->table->prefix);
+    return found ? found : variable(in->env, name);
 }
 
 static int find_file(struct config *c, const struct config_input *in, struct error *err)
 {
-    static const char *const places[] = {CONFIG_FILE_LOCAL, CONFIG_FILE_ETC};
-    const char *named = named_file(in);
+    const char *const *places = c->table->files;
+    const char *named = named_file(c, in);
 
     if (in->text.len > 0)
         return config_read_yaml(c, in->text, err);
     if (named && *named)
         return read_file(c, named, err);
-    for (size_t i = 0; in->looks_for_a_file && i < ARRAY_SIZE(places); i++) {
+    for (size_t i = 0; in->looks_for_a_file && i < ARRAY_SIZE(c->table->files); i++) {
         if (access(places[i], F_OK) == 0)
             return read_file(c, places[i], err);
     }

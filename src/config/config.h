@@ -22,8 +22,6 @@
 #define CONFIG_FILE_MAX   ((size_t)256 << 10)
 #define CONFIG_STRING_MAX 4096
 #define CONFIG_KEYS_MAX   128
-#define CONFIG_FILE_LOCAL "vesta.yaml"
-#define CONFIG_FILE_ETC   "/etc/vesta/vesta.yaml"
 
 /* Strings are never NULL. They live as long as the config. */
 struct config_list {
@@ -39,6 +37,7 @@ enum config_type {                  /* what the field is */
                    CONFIG_U64,      /* uint64_t */
                    CONFIG_BYTES,    /* uint64_t, "64MiB" */
                    CONFIG_DURATION, /* int64_t in ns, "30d" */
+                   CONFIG_NODE,     /* const struct config_node *, NULL if empty: files only */
 };
 
 enum {
@@ -62,7 +61,9 @@ struct config_key {
 struct config_table {
     const struct config_key *keys;
     size_t n_keys;
-    size_t size; /* of the struct that the offsets are in */
+    size_t size;          /* of the struct that the offsets are in */
+    const char *prefix;   /* of its variables: "VESTA_"; PREFIXCONFIG names the file */
+    const char *files[2]; /* where a file is looked for, the first first */
 };
 
 /* Where values come from. */
@@ -70,7 +71,7 @@ struct config_input {
     const char *const *args; /* flags, --config FILE among them; anything else is refused */
     size_t n_args;
     const char *const *env; /* "NAME=VALUE" up to NULL; NULL: no variables */
-    bool looks_for_a_file;  /* where none is named: the two above */
+    bool looks_for_a_file;  /* where none is named: the two of the table */
     struct bytes text;      /* instead of any file, when it is not empty */
 };
 
@@ -113,5 +114,5 @@ void config_print(struct config *c, struct buf *out);
 /* The reference page of a table, in Markdown; `head` is put in front of it. */
 void config_doc(const struct config_table *table, const char *head, struct buf *out);
 
-/* The flags, for --help. */
+/* The flags, for --help; what only files have is left out. */
 void config_help(const struct config_table *table, struct buf *out);

@@ -39,17 +39,28 @@ static bool is_set(const struct config_key *key, const void *values)
 {
     const void *field = (const char *)values + key->offset;
 
+    if (key->type == CONFIG_LIST)
+        return ((const struct config_list *)field)->n > 0;
     return key->type != CONFIG_STRING || **(const char *const *)field != '\0';
+}
+
+/* What is below a key, in lines of its own. */
+static const struct config_node *node_of(struct config *c, const struct config_key *key)
+{
+    return key->type == CONFIG_NODE ? *(const struct config_node **)config_field(c, key) : NULL;
 }
 
 static void print_key(struct config *c, const struct config_key *key, struct buf *out)
 {
     bool is_secret = key->flags & CONFIG_SECRET;
     size_t from = out->len, section = section_of(key).len;
+    const struct config_node *node = node_of(c, key);
 
     buf_addf(out, "%s%s%s: ", section ? "  " : "", is_secret ? "# " : "",
              key->name + (section ? section + 1 : 0));
-    if (!is_secret)
+    if (key->type == CONFIG_NODE)
+        buf_add_str(out, node ? "" : "[]");
+    else if (!is_secret)
         config_add_value(out, key, c->values);
     else
         buf_add_str(out, is_set(key, c->values) ? "(set, not shown)" : "(not set)");
@@ -58,6 +69,8 @@ static void print_key(struct config *c, const struct config_key *key, struct buf
     buf_add_str(out, " # ");
     add_source(out, &c->origins[key - c->table->keys]);
     buf_add_byte(out, '\n');
+    if (node)
+        config_node_print(node, section ? 4 : 2, out);
 }
 
 void config_print(struct config *c, struct buf *out)
@@ -80,7 +93,7 @@ static const char *type_text(const struct config_key *key)
     static const char *const texts[] = {
         [CONFIG_STRING] = "text",       [CONFIG_LIST] = "list",  [CONFIG_BOOL] = "true or false",
         [CONFIG_U32] = "number",        [CONFIG_U64] = "number", [CONFIG_BYTES] = "size",
-        [CONFIG_DURATION] = "duration",
+        [CONFIG_DURATION] = "duration", [CONFIG_NODE] = "YAML",
     };
     return texts[key->type];
 }
@@ -89,7 +102,7 @@ static const char *type_text(const struct config_key *key)
 static void add_standard(struct buf *out, const struct config_key *key)
 {
     if (key->standard[0] == '\0')
-        buf_add_str(out, key->type == CONFIG_LIST ? "none" : "not set");
+        buf_add_str(out, key->type == CONFIG_LIST || key->type == CONFIG_NODE ? "none" : "not set");
     else
         buf_addf(out, "`%s`", key->standard);
 }
@@ -104,25 +117,46 @@ static void add_choices(struct buf *out, const char *choices)
     }
 }
 
-static void doc_key(struct buf *out, const struct config_key *key)
+static bool is_reloading(const struct config_table *t)
+{
+    for (size_t i = 0; i < t->n_keys; i++) {
+        if (t->keys[i].flags & CONFIG_RELOADS)
+            return true;
+    }
+    return false;
+}
+
+static void add_names(struct buf *out, const struct config_table *t, const struct config_key *key)
 {
     char flag[CONFIG_NAME_MAX], name[CONFIG_NAME_MAX];
 
+    if (key->type == CONFIG_NODE) {
+        buf_add_str(out, "\n- in the file only");
+        return;
+    }
+    buf_addf(out, "\n- `--%s`", config_flag_name(key, flag));
+    if (key->type == CONFIG_BOOL)
+        buf_addf(out, ", `--no-%s`", flag);
+    buf_addf(out, "; `%s`", config_variable_name(t, key, name));
+    if (key->also)
+        buf_addf(out, ", or else `%s`", key->also);
+}
+
+static void doc_key(struct buf *out, const struct config_table *t, const struct config_key *key)
+{
     buf_addf(out, "### `%s`\n\n%s\n\n", key->name, key->help);
     buf_addf(out, "- %s", type_text(key));
     if (key->choices)
         add_choices(out, key->choices);
     buf_add_str(out, "; default: ");
     add_standard(out, key);
-    buf_addf(out, "\n- `--%s`", config_flag_name(key, flag));
-    if (key->type == CONFIG_BOOL)
-        buf_addf(out, ", `--no-%s`", flag);
-    buf_addf(out, "; `%s`", config_variable_name(key, name));
-    if (key->also)
-        buf_addf(out, ", or else `%s`", key->also);
-    buf_addf(out, "\n- %s%s\n\n",
-             key->flags & CONFIG_RELOADS ? "changes without a restart" : "needs a restart",
-             key->flags & CONFIG_SECRET ? "; a secret: never shown" : "");
+    add_names(out, t, key);
+    if (is_reloading(t))
+        buf_addf(out, "\n- %s%s\n\n",
+                 key->flags & CONFIG_RELOADS ? "changes without a restart" : "needs a restart",
+                 key->flags & CONFIG_SECRET ? "; a secret: never shown" : "");
+    else
+        buf_add_str(out, key->flags & CONFIG_SECRET ? "\n- a secret: never shown\n\n" : "\n\n");
 }
 
 void config_doc(const struct config_table *table, const char *head, struct buf *out)
@@ -137,7 +171,7 @@ void config_doc(const struct config_table *table, const char *head, struct buf *
         else if (!bytes_equal(in, section) && in.len > 0)
             buf_addf(out, "## %.*s\n\n", (int)in.len, (const char *)in.data);
         section = in;
-        doc_key(out, &table->keys[i]);
+        doc_key(out, table, &table->keys[i]);
     }
     out->len--; /* one newline at the end is enough */
 }
@@ -178,6 +212,7 @@ static const char *value_text(const struct config_key *key)
         [CONFIG_U64] = "N",
         [CONFIG_BYTES] = "SIZE",
         [CONFIG_DURATION] = "DURATION",
+        [CONFIG_NODE] = "",
     };
     return key->choices ? key->choices : texts[key->type];
 }
@@ -198,13 +233,16 @@ static void add_help_line(struct buf *out, const char *flag, const char *value, 
 void config_help(const struct config_table *table, struct buf *out)
 {
     char flag[CONFIG_NAME_MAX];
+    CLEANUP(buf_done) struct buf file = {0};
 
-    add_help_line(out, "config", "FILE",
-                  "The file (VESTA_CONFIG; " CONFIG_FILE_LOCAL "; " CONFIG_FILE_ETC ")");
+    buf_addf(&file, "The file (%sCONFIG; %s; %s)", table->prefix, table->files[0], table->files[1]);
+    add_help_line(out, "config", "FILE", buf_cstr(&file));
     /* The first sentence of each. */
     for (size_t i = 0; i < table->n_keys; i++) {
         const struct config_key *key = &table->keys[i];
         CLEANUP(buf_done) struct buf text = {0};
+        if (key->type == CONFIG_NODE)
+            continue;
         const char *end = strstr(key->help, ". ");
         size_t n = end ? (size_t)(end - key->help) : strlen(key->help) - 1;
         buf_addf(&text, "%.*s", (int)n, key->help);

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 /* Texts of one value: reading, writing, comparing. */
 
-static void *field_of(const struct config *c, const struct config_key *key)
+void *config_field(const struct config *c, const struct config_key *key)
 {
     return (char *)c->values + key->offset;
 }
@@ -51,7 +52,7 @@ static bool parse_bool(struct bytes text, bool *ret)
     return false;
 }
 
-static bool is_choice(const char *choices, struct bytes text)
+bool config_is_choice(const char *choices, struct bytes text)
 {
     for (const char *at = choices; at; at = strchr(at, '|')) {
         at += *at == '|';
@@ -116,7 +117,7 @@ static int copy_string(struct config *c, const struct config_key *key, struct by
             return error_set(err, -EINVAL, "%s has a control character in it, at byte %zu",
                              key->name, i + 1);
     }
-    if (key->choices && text.len > 0 && !is_choice(key->choices, text))
+    if (key->choices && text.len > 0 && !config_is_choice(key->choices, text))
         return error_set(err, -EINVAL, "%s is \"%.*s\", not one of %s", key->name,
                          (int)(text.len < 60 ? text.len : 60), (const char *)text.data,
                          key->choices);
@@ -130,7 +131,7 @@ static int copy_string(struct config *c, const struct config_key *key, struct by
 static int add_item(struct config *c, const struct config_key *key, struct bytes text,
                     struct error *err)
 {
-    struct config_list *list = field_of(c, key);
+    struct config_list *list = config_field(c, key);
 
     if (text.len == 0)
         return error_set(err, -EINVAL, "%s has an empty item", key->name);
@@ -146,7 +147,7 @@ static int add_item(struct config *c, const struct config_key *key, struct bytes
 
 int config_set(struct config *c, const struct config_key *key, struct bytes text, struct error *err)
 {
-    void *field = field_of(c, key);
+    void *field = config_field(c, key);
 
     switch (key->type) {
     case CONFIG_STRING:
@@ -155,6 +156,9 @@ int config_set(struct config *c, const struct config_key *key, struct bytes text
         return add_item(c, key, text, err);
     case CONFIG_BOOL:
         return parse_bool(text, field) ? 0 : bad_value(key, text, err);
+    case CONFIG_NODE: /* of files, by config_node_take(); none by default */
+        assert(text.len == 0);
+        return 0;
     default:
         return set_number(key, text, field, err);
     }
@@ -182,12 +186,12 @@ int config_set_text(struct config *c, const struct config_key *key, struct bytes
 void config_clear_list(struct config *c, const struct config_key *key)
 {
     if (key->type == CONFIG_LIST)
-        *(struct config_list *)field_of(c, key) = (struct config_list){0};
+        *(struct config_list *)config_field(c, key) = (struct config_list){0};
 }
 
 void config_end_list(struct config *c, const struct config_key *key)
 {
-    struct config_list *list = key->type == CONFIG_LIST ? field_of(c, key) : NULL;
+    struct config_list *list = key->type == CONFIG_LIST ? config_field(c, key) : NULL;
 
     if (list && list->n == 1 && strcmp(list->items[0], "off") == 0)
         *list = (struct config_list){0};
@@ -215,13 +219,15 @@ bool config_values_equal(const struct config_key *key, const void *a, const void
         return *(const bool *)x == *(const bool *)y;
     case CONFIG_U32:
         return *(const uint32_t *)x == *(const uint32_t *)y;
+    case CONFIG_NODE:
+        return config_nodes_equal(*(const struct config_node *const *)x,
+                                  *(const struct config_node *const *)y);
     default:
         return *(const uint64_t *)x == *(const uint64_t *)y;
     }
 }
 
-/* Double quotes, as YAML and JSON both have them; the password of a URL is not shown. */
-static void add_quoted(struct buf *out, const char *text)
+void config_add_quoted(struct buf *out, const char *text)
 {
     const char *scheme = strstr(text, "://");
     const char *host = scheme ? scheme + 3 : NULL;
@@ -233,9 +239,9 @@ static void add_quoted(struct buf *out, const char *text)
             buf_add_str(out, "***");
             p = at;
         }
-        if (*p == '"' || *p == '\\')
+        if (*p == '"' || *p == '\\' || *p == '\n' || *p == '\t')
             buf_add_byte(out, '\\');
-        buf_add_byte(out, (uint8_t)*p);
+        buf_add_byte(out, *p == '\n' ? 'n' : *p == '\t' ? 't' : (uint8_t)*p);
     }
     buf_add_byte(out, '"');
 }
@@ -275,13 +281,13 @@ void config_add_value(struct buf *out, const struct config_key *key, const void 
 
     switch (key->type) {
     case CONFIG_STRING:
-        add_quoted(out, *(const char *const *)field);
+        config_add_quoted(out, *(const char *const *)field);
         break;
     case CONFIG_LIST:
         buf_add_byte(out, '[');
         for (size_t i = 0; i < list->n; i++) {
             buf_add_str(out, i ? ", " : "");
-            add_quoted(out, list->items[i]);
+            config_add_quoted(out, list->items[i]);
         }
         buf_add_byte(out, ']');
         break;

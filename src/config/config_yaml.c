@@ -1,90 +1,22 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "config/config_internal.h"
+#include "config/yaml_events.h"
 
-/*
- * A file of settings, read event by event: nothing is built that its author could make large.
- * Anchors, aliases, tags and further documents are refused: settings need none of them.
- */
+/* A file of settings: keys of the table, and what stands below them. */
 #define DEPTH_MAX 4
 
 struct reader {
     struct config *c;
-    yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
-    unsigned line;      /* that it starts in */
+    struct yaml_events y;
     struct error *err;
 };
 
-static void reader_done(struct reader *r)
-{
-    yaml_event_delete(&r->event);
-    yaml_parser_delete(&r->parser);
-}
-
-static int syntax_error(struct reader *r)
-{
-    const yaml_parser_t *p = &r->parser;
-    size_t line = p->problem_mark.line + 1;
-
-    if (p->error == YAML_MEMORY_ERROR)
-        return error_set(r->err, -ENOMEM, "out of memory");
-    if (p->error == YAML_READER_ERROR)
-        return error_set(r->err, -EINVAL, "byte %zu: %s", p->problem_offset + 1,
-                         p->problem ? p->problem : "not YAML");
-    /* The library's words for the commonest mistake do not name it. */
-    if (p->problem && strstr(p->problem, "cannot start any token"))
-        return error_set(r->err, -EINVAL,
-                         "line %zu, column %zu: %s (tabs do not indent in YAML; texts that begin "
-                         "with %% @ or ` stand in quotes)",
-                         line, p->problem_mark.column + 1, p->problem);
-    return error_set(r->err, -EINVAL, "line %zu: %s", line, p->problem ? p->problem : "not YAML");
-}
-
 static int at_line(struct reader *r, int code)
 {
-    return error_prefix(r->err, code, "line %u", r->line);
-}
-
-static int next(struct reader *r)
-{
-    yaml_event_delete(&r->event);
-    if (!yaml_parser_parse(&r->parser, &r->event))
-        return syntax_error(r);
-    const yaml_event_t *e = &r->event;
-    r->line = (unsigned)e->start_mark.line + 1;
-    const yaml_char_t *anchor = NULL, *tag = NULL;
-    if (e->type == YAML_SCALAR_EVENT) {
-        anchor = e->data.scalar.anchor;
-        tag = e->data.scalar.tag;
-    } else if (e->type == YAML_SEQUENCE_START_EVENT) {
-        anchor = e->data.sequence_start.anchor;
-        tag = e->data.sequence_start.tag;
-    } else if (e->type == YAML_MAPPING_START_EVENT) {
-        anchor = e->data.mapping_start.anchor;
-        tag = e->data.mapping_start.tag;
-    }
-    if (anchor || tag || e->type == YAML_ALIAS_EVENT)
-        return error_set(r->err, -EINVAL, "line %u: %s are not allowed here", r->line,
-                         tag ? "tags" : "anchors and aliases");
-    return 0;
-}
-
-static struct bytes scalar(const struct reader *r)
-{
-    return (struct bytes){r->event.data.scalar.value, r->event.data.scalar.length};
-}
-
-/* What has no value at all: "key:" and nothing behind it. */
-static bool is_nothing(const struct reader *r)
-{
-    struct bytes s = scalar(r);
-
-    return r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (s.len == 0 || bytes_are(s, "~") || bytes_are(s, "null"));
+    return error_prefix(r->err, code, "line %u", r->y.line);
 }
 
 static bool is_section(const struct config_table *t, struct bytes name)
@@ -153,11 +85,12 @@ static int read_list(struct reader *r, const struct config_key *key)
 {
     int n;
 
-    for (n = next(r); n == 0 && r->event.type != YAML_SEQUENCE_END_EVENT; n = next(r)) {
-        if (r->event.type != YAML_SCALAR_EVENT || is_nothing(r))
+    for (n = yaml_events_next(&r->y); n == 0 && r->y.event.type != YAML_SEQUENCE_END_EVENT;
+         n = yaml_events_next(&r->y)) {
+        if (r->y.event.type != YAML_SCALAR_EVENT || yaml_events_is_nothing(&r->y))
             return error_set(r->err, -EINVAL, "line %u: %s is a list of texts, nothing else",
-                             r->line, key->name);
-        int set = config_set(r->c, key, scalar(r), r->err);
+                             r->y.line, key->name);
+        int set = config_set(r->c, key, yaml_events_scalar(&r->y), r->err);
         if (set < 0)
             return at_line(r, set);
     }
@@ -171,20 +104,23 @@ static int read_value(struct reader *r, const struct config_key *key)
     int n = 0;
 
     if (origin->source == CONFIG_BY_FILE)
-        return error_set(r->err, -EINVAL, "line %u: %s was already set in line %u", r->line,
+        return error_set(r->err, -EINVAL, "line %u: %s was already set in line %u", r->y.line,
                          key->name, origin->line);
-    *origin = (struct config_origin){.source = CONFIG_BY_FILE, .line = r->line};
+    *origin = (struct config_origin){.source = CONFIG_BY_FILE, .line = r->y.line};
     config_clear_list(r->c, key);
-    if (r->event.type == YAML_SEQUENCE_START_EVENT && key->type == CONFIG_LIST)
+    if (key->type == CONFIG_NODE)
+        return config_node_take(&r->y, &r->c->arena,
+                                (const struct config_node **)config_field(r->c, key));
+    if (r->y.event.type == YAML_SEQUENCE_START_EVENT && key->type == CONFIG_LIST)
         n = read_list(r, key);
-    else if (r->event.type != YAML_SCALAR_EVENT)
-        return error_set(r->err, -EINVAL, "line %u: %s takes one value%s", r->line, key->name,
+    else if (r->y.event.type != YAML_SCALAR_EVENT)
+        return error_set(r->err, -EINVAL, "line %u: %s takes one value%s", r->y.line, key->name,
                          key->type == CONFIG_LIST ? " or a list" : "");
-    else if (is_nothing(r))
+    else if (yaml_events_is_nothing(&r->y))
         return error_set(r->err, -EINVAL, "line %u: %s has no value; leave it out for its default",
-                         r->line, key->name);
+                         r->y.line, key->name);
     else {
-        n = config_set(r->c, key, scalar(r), r->err);
+        n = config_set(r->c, key, yaml_events_scalar(&r->y), r->err);
         if (n < 0)
             return at_line(r, n);
     }
@@ -198,8 +134,8 @@ static int read_mapping(struct reader *r, struct bytes section, int depth);
 static int read_entry(struct reader *r, struct bytes section, int depth)
 {
     char name[2 * CONFIG_NAME_MAX];
-    struct bytes word = scalar(r);
-    unsigned line = r->line;
+    struct bytes word = yaml_events_scalar(&r->y);
+    unsigned line = r->y.line;
     int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)section.len,
                        (const char *)section.data, section.len ? "." : "",
                        (int)(word.len < CONFIG_NAME_MAX ? word.len : CONFIG_NAME_MAX),
@@ -212,17 +148,17 @@ static int read_entry(struct reader *r, struct bytes section, int depth)
     bool has_below = is_section(r->c->table, whole);
     if (!key && !has_below)
         return unknown(r, whole, line);
-    int n = next(r);
+    int n = yaml_events_next(&r->y);
     if (n < 0)
         return n;
     if (key)
         return read_value(r, key);
-    if (r->event.type == YAML_MAPPING_START_EVENT)
+    if (r->y.event.type == YAML_MAPPING_START_EVENT)
         return read_mapping(r, whole, depth + 1);
-    if (r->event.type == YAML_SCALAR_EVENT && is_nothing(r))
+    if (r->y.event.type == YAML_SCALAR_EVENT && yaml_events_is_nothing(&r->y))
         return 0;
     return error_set(r->err, -EINVAL, "line %u: %s is a section: its keys go below it, indented",
-                     r->line, name);
+                     r->y.line, name);
 }
 
 /* Up to and with the end of the mapping whose start is the current event. */
@@ -232,10 +168,11 @@ static int read_mapping(struct reader *r, struct bytes section,
     int n;
 
     if (depth > DEPTH_MAX)
-        return error_set(r->err, -EINVAL, "line %u: more than %d levels", r->line, DEPTH_MAX);
-    for (n = next(r); n == 0 && r->event.type != YAML_MAPPING_END_EVENT; n = next(r)) {
-        if (r->event.type != YAML_SCALAR_EVENT)
-            return error_set(r->err, -EINVAL, "line %u: a key is expected here", r->line);
+        return error_set(r->err, -EINVAL, "line %u: more than %d levels", r->y.line, DEPTH_MAX);
+    for (n = yaml_events_next(&r->y); n == 0 && r->y.event.type != YAML_MAPPING_END_EVENT;
+         n = yaml_events_next(&r->y)) {
+        if (r->y.event.type != YAML_SCALAR_EVENT)
+            return error_set(r->err, -EINVAL, "line %u: a key is expected here", r->y.line);
         int entry = read_entry(r, section, depth);
         if (entry < 0)
             return entry;
@@ -243,37 +180,22 @@ static int read_mapping(struct reader *r, struct bytes section,
     return n;
 }
 
-/* The document's one value: a mapping, or nothing. */
-static int read_document(struct reader *r)
-{
-    int n = next(r);
-
-    if (n < 0)
-        return n;
-    if (r->event.type == YAML_MAPPING_START_EVENT)
-        n = read_mapping(r, (struct bytes){0}, 1);
-    else if (r->event.type != YAML_SCALAR_EVENT || !is_nothing(r))
-        return error_set(r->err, -EINVAL, "line %u: \"key: value\" is expected here", r->line);
-    return n == 0 ? next(r) : n; /* the document's end */
-}
-
 int config_read_yaml(struct config *c, struct bytes text, struct error *err)
 {
-    CLEANUP(reader_done) struct reader r = {.c = c, .err = err};
+    struct reader r = {.c = c, .err = err};
+    bool is_empty = false;
+    int n = yaml_events_init(&r.y, text, err);
 
-    if (!yaml_parser_initialize(&r.parser))
-        return error_set(err, -ENOMEM, "out of memory");
-    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, text.len ? text.data : (const uint8_t *)"", text.len);
-    int n = next(&r); /* the stream's start */
     if (n == 0)
-        n = next(&r);
-    if (n < 0 || r.event.type == YAML_STREAM_END_EVENT)
-        return n;
-    n = read_document(&r);
-    if (n == 0)
-        n = next(&r);
-    if (n == 0 && r.event.type != YAML_STREAM_END_EVENT)
-        n = error_set(err, -EINVAL, "line %u: a second document is not read", r.line);
+        n = yaml_events_enter(&r.y, &is_empty);
+    if (n == 0 && !is_empty) {
+        if (r.y.event.type == YAML_MAPPING_START_EVENT)
+            n = read_mapping(&r, (struct bytes){0}, 1);
+        else if (r.y.event.type != YAML_SCALAR_EVENT || !yaml_events_is_nothing(&r.y))
+            n = error_set(err, -EINVAL, "line %u: \"key: value\" is expected here", r.y.line);
+        if (n == 0)
+            n = yaml_events_leave(&r.y);
+    }
+    yaml_events_done(&r.y);
     return n;
 }

@@ -176,8 +176,13 @@ static const struct config_key keys[] = {
      .choices = "text|json"},
 };
 
-const struct config_table server_config_table = {keys, ARRAY_SIZE(keys),
-                                                 sizeof(struct server_config)};
+const struct config_table server_config_table = {
+    .keys = keys,
+    .n_keys = ARRAY_SIZE(keys),
+    .size = sizeof(struct server_config),
+    .prefix = "VESTA_",
+    .files = {"vesta.yaml", "/etc/vesta/vesta.yaml"},
+};
 
 static bool is_tenant_name(const char *s)
 {

@@ -30,7 +30,11 @@ static const struct config_key keys[] = {
     {"work.age", CONFIG_DURATION, AT(age_ns), "30d", "Age.",
      .max = (uint64_t)3650 * 86400 * 1000000000},
 };
-static const struct config_table table = {keys, ARRAY_SIZE(keys), sizeof(struct values)};
+static const struct config_table table = {.keys = keys,
+                                          .n_keys = ARRAY_SIZE(keys),
+                                          .size = sizeof(struct values),
+                                          .prefix = "VESTA_",
+                                          .files = {"vesta.yaml", "/etc/vesta/vesta.yaml"}};
 
 #define DAY_NS   ((int64_t)86400 * 1000000000)
 #define ARGS_MAX 8
