@@ -39,8 +39,8 @@ struct agent_config {
     bool upload_debug_files; /* off */
 
     /* Where it goes. "http://host:4318", "grpc://host:4317", "grpcs://", "https://", "file:DIR". */
-    struct config_list exporters;
-    struct config_list headers; /* "authorization=Bearer x" */
+    struct config_list exporters; /* none: OTEL_EXPORTER_OTLP_*, or else http://127.0.0.1:4318 */
+    struct config_list headers;   /* "authorization=Bearer x" */
     const char *token_file;
     const char *compression; /* zstd, gzip, none */
     int64_t export_timeout_ns;
@@ -49,11 +49,11 @@ struct agent_config {
     uint64_t file_keep;      /* bytes of a file exporter's folder: 1 GiB */
     const char *spool_dir;   /* /var/lib/vesta-agent/spool; "" memory only */
     uint64_t spool_max;      /* 256 MiB */
-    const char
-        *server; /* URL of the control protocol; "": the first exporter that is a Vesta server */
-    const char *listen;    /* /metrics, /status: "127.0.0.1:4042", "unix:/run/..." ; "" none */
-    const char *id;        /* "": made once and kept in the state folder */
-    const char *state_dir; /* /var/lib/vesta-agent */
+    const char *server;      /* URL of the control protocol; "": the first exporter that is a Vesta
+                                server; "off" */
+    const char *listen;      /* /metrics, /status: "127.0.0.1:4042", "unix:/run/..." ; "" none */
+    const char *id;          /* "": made once and kept in the state folder */
+    const char *state_dir;   /* /var/lib/vesta-agent */
 
     /* Scraping. */
     const struct config_node *scrape_configs;
