@@ -53,7 +53,8 @@ struct event_sample {
     __u64 start_ns;  /* of the process, CLOCK_BOOTTIME (task->group_leader->start_boottime) */
     __u32 tgid, tid; /* of the initial namespace */
     __u32 cpu;
-    __u32 wait; /* SAMPLE_OFF_CPU: number that EVENT_WAIT_END repeats */
+    __u32 wait; /* SAMPLE_OFF_CPU: number that EVENT_WAIT_END repeats. SAMPLE_WALL: not 0 when it
+                   is that of this wait as well */
     __u8 kind;  /* enum sample_kind */
     __u8 end;   /* enum unwind_end of the user part */
     __u8 state; /* enum thread_state */
@@ -69,7 +70,14 @@ struct event_sample {
     __u64 spare2;
 };
 
-/* The wall clock's pass found a thread that had not run since the last one. */
+enum {
+    REPEAT_STATE = 0xff,        /* the thread's state now: enum thread_state */
+    REPEAT_ONLY_STATE = 0x100,  /* no wall clock of this process, or the thread runs: only its state
+                                   counts */
+    REPEAT_STILL_WAITS = 0x200, /* nothing to count: the wait that was walked is still going on */
+};
+
+/* A pass found a thread that had not run since the last one. head.flags: REPEAT_... */
 struct event_repeat {
     struct event_head head;
     __u32 tgid, tid;

@@ -92,6 +92,7 @@ enum {
     PROCESS_WALL = 2,
     PROCESS_OFF_CPU = 4,
     PROCESS_FAULTS = 8,
+    PROCESS_THREADS = 16, /* threads counted by state */
 };
 
 /* How to find the span that a thread is in. */

@@ -62,8 +62,15 @@ int probe_set_cpu_rate(struct probe *p, uint32_t hz, struct error *err);
 int probe_set_faults(struct probe *p, uint32_t period,
                      struct error *err); /* one of so many; 0: off */
 int probe_set_off_cpu(struct probe *p, bool on, struct error *err);
-/* One look at all threads of processes with PROCESS_WALL (`bits`: any of these). */
-int probe_walk_threads(struct probe *p, struct error *err);
+/*
+ * Has a child look once at all threads of processes that have one of `bits` (PROCESS_WALL,
+ * PROCESS_OFF_CPU, PROCESS_THREADS), and returns at once; what it finds comes out of the ring.
+ * Call it at each tick. A thread found waiting stands for the time since the last look at
+ * PROCESS_WALL (settings.wall_tick_ns at the first). Off-CPU wants a look 5 times a second.
+ * A look that is not over when the next is asked for makes that one be left out; one that hangs is
+ * given up after 2 s, and the process it hung at is not looked at again: -ETIMEDOUT says which.
+ */
+int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err);
 
 /* Readable when a good part of the ring is full; else drain every so often. */
 int probe_fd(const struct probe *p);
