@@ -20,6 +20,8 @@ struct loop {
     struct loop_io wake; /* an eventfd */
     int64_t now_ns;
     struct loop_timers *timers;
+    struct epoll_event *ready; /* of this round, not looked at yet */
+    int n_ready;
     struct task_list again;
     pthread_t thread;
     atomic_bool is_running, is_stopping;
@@ -123,6 +125,10 @@ void loop_change(struct loop *loop, struct loop_io *io, uint32_t events)
 void loop_forget(struct loop *loop, struct loop_io *io)
 {
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+    for (int i = 0; i < loop->n_ready; i++) {
+        if (loop->ready[i].data.ptr == io)
+            loop->ready[i].data.ptr = NULL;
+    }
 }
 
 static void wake(struct loop *loop)
@@ -167,6 +173,16 @@ void loop_add_timers(struct loop *loop, struct loop_timers *list)
     loop->timers = list;
 }
 
+void loop_remove_timers(struct loop *loop, struct loop_timers *list)
+{
+    for (struct loop_timers **l = &loop->timers; *l; l = &(*l)->next_kind) {
+        if (*l == list) {
+            *l = list->next_kind;
+            return;
+        }
+    }
+}
+
 void loop_timer_stop(struct loop_timer *timer)
 {
     struct loop_timers *list = timer->list;
@@ -202,14 +218,21 @@ void loop_timer_start(struct loop_timers *list, struct loop_timer *timer, int64_
         list->first = timer;
 }
 
+static struct loop_timer *any_due(const struct loop *loop)
+{
+    for (struct loop_timers *list = loop->timers; list; list = list->next_kind)
+        if (list->first && list->first->due_ns <= loop->now_ns)
+            return list->first;
+    return NULL;
+}
+
+/* Looks anew after each: what it does may remove lists. */
 static void expire(struct loop *loop)
 {
-    for (struct loop_timers *list = loop->timers; list; list = list->next_kind) {
-        while (list->first && list->first->due_ns <= loop->now_ns) {
-            struct loop_timer *timer = list->first;
-            loop_timer_stop(timer);
-            list->expired(timer);
-        }
+    for (struct loop_timer *timer; (timer = any_due(loop));) {
+        struct loop_timers *list = timer->list;
+        loop_timer_stop(timer);
+        list->expired(timer);
     }
 }
 
@@ -249,9 +272,13 @@ void loop_run(struct loop *loop)
     while (!atomic_load(&loop->is_stopping)) {
         int n = epoll_wait(loop->epoll_fd, events, EVENTS_AT_ONCE, sleep_ms(loop));
         loop->now_ns = clock_monotonic_ns(clock_real());
-        for (int i = 0; i < n; i++) {
-            struct loop_io *io = events[i].data.ptr;
-            io->ready(io, events[i].events);
+        loop->ready = events;
+        for (loop->n_ready = n; loop->n_ready > 0;) {
+            const struct epoll_event *e = loop->ready++;
+            struct loop_io *io = e->data.ptr;
+            loop->n_ready--;
+            if (io)
+                io->ready(io, e->events);
         }
         run_all(take_posted(loop));
         expire(loop);

@@ -18,7 +18,7 @@ struct loop;
 #define OWNER_OF(member_pointer, type, member)                                                     \
     ((type *)(void *)((char *)(member_pointer)-offsetof(type, member)))
 
-/* A descriptor that is watched. `ready` may close and free its own, never another's. */
+/* A descriptor that is watched. `ready` may forget, close and free its own and others. */
 struct loop_io {
     int fd;
     void (*ready)(struct loop_io *io, uint32_t events); /* EPOLLIN... */
@@ -75,6 +75,7 @@ void loop_close(struct loop *loop);
 void loop_again(struct loop *loop, struct loop_task *task);
 
 void loop_add_timers(struct loop *loop, struct loop_timers *list);
+void loop_remove_timers(struct loop *loop, struct loop_timers *list); /* once none of it runs */
 /* Starts it, or starts it anew. */
 void loop_timer_start(struct loop_timers *list, struct loop_timer *timer, int64_t due_ns);
 void loop_timer_stop(struct loop_timer *timer); /* one that is not running is fine */

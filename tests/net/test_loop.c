@@ -1,5 +1,6 @@
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "lib/test.h"
@@ -121,9 +122,79 @@ static void a_closed_loop_runs_what_is_left_and_takes_no_more(struct test *t)
     loop_free(loop);
 }
 
+/* Two that are ready in the same round: whichever comes first ends the other. */
+struct rival {
+    struct loop_io io;
+    struct loop *loop;
+    struct rival *other;
+    int *n;
+};
+
+static void ends_the_other(struct loop_io *io, uint32_t events)
+{
+    struct rival *r = OWNER_OF(io, struct rival, io);
+
+    (void)events;
+    ++*r->n;
+    loop_forget(r->loop, &r->other->io);
+    close(r->other->io.fd);
+    free(r->other);
+    loop_forget(r->loop, io);
+    loop_stop(r->loop);
+}
+
+static void what_is_forgotten_is_not_called_any_more(struct test *t)
+{
+    struct rival *rivals[2];
+    struct loop *loop;
+    int pipes[2][2], n = 0;
+
+    CHECK_INT(t, loop_new(&loop, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        rivals[i] = calloc(1, sizeof(*rivals[i]));
+        CHECK_INT(t, pipe(pipes[i]), 0);
+        CHECK_INT(t, write(pipes[i][1], "x", 1), 1);
+        *rivals[i] = (struct rival){{pipes[i][0], ends_the_other}, loop, NULL, &n};
+        CHECK_INT(t, loop_watch(loop, &rivals[i]->io, EPOLLIN, NULL), 0);
+    }
+    rivals[0]->other = rivals[1];
+    rivals[1]->other = rivals[0];
+    loop_run(loop);
+    CHECK_INT(t, n, 1);
+    close(pipes[0][1]);
+    close(pipes[1][1]);
+    loop_free(loop);
+}
+
+static void unlisted(struct loop_timer *timer)
+{
+    struct loop_timers *list = (struct loop_timers *)(void *)(timer + 1);
+
+    loop_remove_timers(running, list);
+    free(timer);
+    loop_stop(running);
+}
+
+static void a_timer_may_remove_and_free_its_own_list(struct test *t)
+{
+    struct loop_timers other = {.expired = noted};
+    struct loop_timer *timer = calloc(1, sizeof(*timer) + sizeof(struct loop_timers));
+    struct loop_timers *list = (struct loop_timers *)(void *)(timer + 1);
+
+    CHECK_INT(t, loop_new(&running, NULL), 0);
+    list->expired = unlisted;
+    loop_add_timers(running, &other);
+    loop_add_timers(running, list);
+    loop_timer_start(list, timer, 0);
+    loop_run(running);
+    loop_free(running);
+}
+
 static const struct test_case cases[] = {
     TEST(timers_expire_in_their_order),
     TEST(tasks_come_from_every_thread_and_run_once),
     TEST(a_closed_loop_runs_what_is_left_and_takes_no_more),
+    TEST(what_is_forgotten_is_not_called_any_more),
+    TEST(a_timer_may_remove_and_free_its_own_list),
 };
 TEST_MAIN(cases)
