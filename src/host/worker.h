@@ -14,7 +14,8 @@
  * their files. It is asked one thing at a time over a socket, and killed when the answer is not
  * there in time; the next question starts another. It has only the capabilities, the memory and the
  * system calls that its kind names, no descriptors but its socket and what questions bring, and
- * dies with its parent.
+ * dies with its parent. Where the parent is root it runs as nobody. What the parent shares with the
+ * kernel or others for writing is not mapped in it.
  *
  * Of the side that asks, everything belongs to the loop's thread.
  */
@@ -36,8 +37,10 @@ struct worker_kind {
     const char *name;      /* "vesta-parser", as ps shows it */
     int64_t deadline_ns;   /* of one question */
     uint64_t capabilities; /* that it keeps: bits 1 << CAP_... */
-    uint64_t memory_max;   /* address space; 0: no limit of its own */
-    bool may_open;         /* files and processes; else only what it is handed */
+    uint64_t memory_max;   /* address space beyond what it begins with, and of one file that it
+                              writes; 0: no limit of its own */
+    bool may_open;         /* files and processes, to read; else only what it is handed: opening a
+                              path then fails, and other system calls that it has no use for kill it */
 
     /* In the child, for each question: 0 or a negative errno with words. */
     int (*serve)(void *state, const struct worker_question *q, struct worker_answer *a,
@@ -54,10 +57,13 @@ int worker_new(struct loop *loop, const struct worker_kind *kind, struct worker 
 void worker_free(struct worker *w); /* NULL is fine; answers still due are -ECANCELED */
 DEFINE_CLEANUP(struct worker *, worker_free)
 
+/* So many that cannot be killed are enough: questions are then answered by -EAGAIN. */
+#define WORKER_STUCK_MAX 8
+
 /*
  * The answer to a question: r is what serve() returned, or -ETIMEDOUT (killed), -EPIPE (it died),
- * -EMSGSIZE, -ECANCELED; `text` is what went wrong. `fd` belongs to the callee, -1 when there is
- * none.
+ * -EMSGSIZE, -EAGAIN, -ECANCELED; `text` is what went wrong. `data` lives until the callee returns
+ * or asks again. `fd` belongs to the callee, -1 when there is none. The callee may free the worker.
  */
 typedef void worker_done(void *arg, int r, struct bytes data, int fd, const char *text);
 
@@ -73,9 +79,11 @@ int worker_ask_now(struct worker *w, struct bytes question, const int *fds, size
 
 struct worker_stats {
     uint64_t asked, answered, refused; /* refused: serve() said no */
-    uint64_t killed;                   /* at a deadline */
-    uint64_t died;                     /* by itself: a crash, or a system call it may not make */
+    uint64_t started;
+    uint64_t killed; /* at a deadline */
+    uint64_t died;   /* by itself: a crash, or a system call it may not make */
     size_t waiting;
-    int pid; /* 0: none runs */
+    size_t stuck; /* killed, and not gone yet: the kernel waits for somebody on their behalf */
+    int pid;      /* 0: none runs */
 };
 void worker_stats(const struct worker *w, struct worker_stats *ret);
