@@ -20,7 +20,7 @@
 
 struct name_table {
     int fd;
-    bool is_damaged;
+    bool is_damaged, is_plain;
     uint32_t entry_size;
     uint32_t n_parts;
     uint64_t n_entries, n_leaves;
@@ -56,11 +56,11 @@ static bool read_head(struct name_table *t, uint64_t size)
 {
     struct name_image_head h;
 
-    if (!read_at(t, &h, sizeof(h), 0) ||
-        memcmp(h.magic, NAME_IMAGE_MAGIC, sizeof(h.magic)) != 0 ||
+    if (!read_at(t, &h, sizeof(h), 0) || memcmp(h.magic, NAME_IMAGE_MAGIC, sizeof(h.magic)) != 0 ||
         le64toh(h.checksum) != checksum64(&h, offsetof(struct name_image_head, checksum)))
         return false;
-    t->entry_size = le32toh(h.entry_size);
+    t->entry_size = le16toh(h.entry_size);
+    t->is_plain = le16toh(h.flags) & NAME_IMAGE_IS_PLAIN;
     t->n_parts = le32toh(h.n_parts);
     t->n_entries = le64toh(h.n_entries);
     t->n_leaves = le64toh(h.n_leaves);
@@ -252,7 +252,8 @@ bool name_table_find(struct name_table *t, uint64_t address, struct name_found *
         return false;
     ret->start = start;
     ret->line = e.line;
-    demangle(buf_cstr(&ret->system_name), DEMANGLE_DEFAULT, &ret->name);
+    demangle(buf_cstr(&ret->system_name), t->is_plain ? DEMANGLE_NONE : DEMANGLE_DEFAULT,
+             &ret->name);
     if (bytes_equal(buf_bytes(&ret->name), buf_bytes(&ret->system_name)))
         buf_clear(&ret->system_name);
     return true;

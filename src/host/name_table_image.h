@@ -18,7 +18,8 @@
 
 struct name_image_head {
     char magic[16];
-    uint32_t entry_size; /* 12, or 20 with places */
+    uint16_t entry_size; /* 12, or 20 with places */
+    uint16_t flags;
     uint32_t n_parts;
     uint64_t n_entries, n_leaves;
     uint64_t text_at, text_len;
@@ -26,6 +27,8 @@ struct name_image_head {
     uint64_t checksum; /* of what stands before it */
 };
 _Static_assert(sizeof(struct name_image_head) == 88, "no implicit padding");
+
+#define NAME_IMAGE_IS_PLAIN 1 /* names are for people already */
 
 struct name_leaf_head {
     uint32_t checksum; /* of the rest of the leaf */

@@ -399,7 +399,8 @@ static void put_head(struct name_table_writer *w, uint64_t leaves_at, uint64_t i
 {
     struct name_image_head h = {
         .magic = NAME_IMAGE_MAGIC,
-        .entry_size = htole32((uint32_t)entry_size(w)),
+        .entry_size = htole16((uint16_t)entry_size(w)),
+        .flags = htole16(w->kind == NAME_TABLE_REPLACED ? NAME_IMAGE_IS_PLAIN : 0),
         .n_parts = htole32((uint32_t)w->parts.len),
         .n_entries = htole64(w->n_entries),
         .n_leaves = htole64(w->index.len),

@@ -137,6 +137,27 @@ int binary_from_bytes(struct bytes content, const struct binary_options *options
     return 0;
 }
 
+int binary_from_fds(int fd, int debug_fd, const struct binary_options *options, struct binary **ret,
+                    struct error *err)
+{
+    static const struct binary_options defaults;
+    CLEANUP(binary_closep) struct binary *b = binary_new(options ? options : &defaults);
+
+    if (!b)
+        return error_set(err, -ENOMEM, "out of memory");
+    int r = elf_from_fd(fd, "file", &b->budget, &b->elf, err);
+    if (r < 0)
+        return r;
+    if (debug_fd >= 0 && elf_from_fd(debug_fd, "debug file", &b->budget, &b->debug, NULL) >= 0 &&
+        !debug_file_fits(b->elf, b->debug)) {
+        elf_close(b->debug);
+        b->debug = NULL;
+    }
+    b->budget.failed = false;
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
 void binary_close(struct binary *b)
 {
     if (!b)

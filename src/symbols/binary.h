@@ -34,6 +34,11 @@ int binary_open(const char *path, const struct binary_options *options, struct b
 int binary_from_bytes(struct bytes content, const struct binary_options *options,
                       struct binary **ret, struct error *err);
 
+/* A binary that is open already, and its separate debug file (-1: none; one of another program is
+ * not used). Both descriptors are borrowed and must outlive it. Nothing is opened, now or later. */
+int binary_from_fds(int fd, int debug_fd, const struct binary_options *options, struct binary **ret,
+                    struct error *err);
+
 void binary_close(struct binary *b); /* NULL is fine */
 DEFINE_CLEANUP(struct binary *, binary_close)
 

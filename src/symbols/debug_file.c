@@ -23,11 +23,12 @@ static int file_crc32(const struct elf_file *f, uint32_t *ret)
     if (!block || f->size > CRC_FILE_MAX)
         return -EFBIG;
     for (uint64_t at = 0; at < f->size;) {
-        ssize_t n = pread(f->fd, block, (size_t)1 << 16, (off_t)at);
-        if (n <= 0)
-            return n < 0 ? -errno : -EBADMSG;
-        crc = debug_crc32(crc, block, (size_t)n);
-        at += (uint64_t)n;
+        size_t n = f->size - at < (size_t)1 << 16 ? (size_t)(f->size - at) : (size_t)1 << 16;
+        int r = elf_read_into(f, at, block, n, NULL);
+        if (r < 0)
+            return r;
+        crc = debug_crc32(crc, block, n);
+        at += n;
     }
     *ret = crc;
     return 0;
@@ -49,6 +50,31 @@ static bool fits(const struct wanted *w, const struct elf_file *candidate)
         return s->build_id_len == candidate->build_id_len &&
                memcmp(s->build_id, candidate->build_id, s->build_id_len) == 0;
     return w->has_crc && file_crc32(candidate, &crc) == 0 && crc == w->crc;
+}
+
+const char *debug_file_link(struct elf_file *f, uint32_t *ret_crc)
+{
+    const struct elf_section *s = elf_find_section(f, ".gnu_debuglink");
+    struct bytes b;
+
+    if (!s || elf_section_bytes(f, s, &b, NULL) < 0)
+        return NULL;
+    const uint8_t *end = bytes_find_byte(b, 0);
+    if (!end || end == b.data || bytes_find_byte(bytes_head(b, (size_t)(end - b.data)), '/'))
+        return NULL;
+    size_t crc_at = ((size_t)(end - b.data) + 4) & ~(size_t)3;
+    if (crc_at + 4 > b.len)
+        return NULL;
+    *ret_crc = elf_u32(f, b.data + crc_at);
+    return (const char *)b.data;
+}
+
+bool debug_file_fits(struct elf_file *stripped, const struct elf_file *candidate)
+{
+    struct wanted w = {.stripped = stripped};
+
+    w.has_crc = debug_file_link(stripped, &w.crc) != NULL;
+    return fits(&w, candidate);
 }
 
 /* Opens the file of this name if it is the wanted one. */
@@ -106,24 +132,6 @@ static bool try_link(const struct wanted *w, const char *name, const char *const
     return try_path(w, ret, SYSTEM_DEBUG_DIR "%.*s/%s", len, folder, name);
 }
 
-/* The link's name (a plain file name) and checksum; NULL when there is no sound link. */
-static const char *read_link(struct elf_file *f, uint32_t *ret_crc)
-{
-    const struct elf_section *s = elf_find_section(f, ".gnu_debuglink");
-    struct bytes b;
-
-    if (!s || elf_section_bytes(f, s, &b, NULL) < 0)
-        return NULL;
-    const uint8_t *end = bytes_find_byte(b, 0);
-    if (!end || end == b.data || bytes_find_byte(bytes_head(b, (size_t)(end - b.data)), '/'))
-        return NULL;
-    size_t crc_at = ((size_t)(end - b.data) + 4) & ~(size_t)3;
-    if (crc_at + 4 > b.len)
-        return NULL;
-    *ret_crc = elf_u32(f, b.data + crc_at);
-    return (const char *)b.data;
-}
-
 int debug_file_find(struct elf_file *f, const char *const *dirs, size_t n, struct elf_file **ret,
                     struct error *err)
 {
@@ -135,7 +143,7 @@ int debug_file_find(struct elf_file *f, const char *const *dirs, size_t n, struc
     }
     if (try_build_id(&w, SYSTEM_DEBUG_DIR, ret))
         return 0;
-    const char *name = read_link(f, &w.crc);
+    const char *name = debug_file_link(f, &w.crc);
     w.has_crc = name != NULL;
     if (name && try_link(&w, name, dirs, n, ret))
         return 0;

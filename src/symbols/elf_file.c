@@ -60,10 +60,38 @@ static int pread_all(int fd, uint8_t *to, size_t n, uint64_t offset)
     return 0;
 }
 
-int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret, struct error *err)
+static int check_range(const struct elf_file *f, uint64_t offset, uint64_t n, struct error *err)
 {
     if (offset > f->size || n > f->size - offset)
         return damaged(err, "a table or section runs past the end of the file", offset);
+    return 0;
+}
+
+int elf_read_into(const struct elf_file *f, uint64_t offset, void *to, size_t n, struct error *err)
+{
+    int r = check_range(f, offset, n, err);
+
+    if (r < 0)
+        return r;
+    if (f->fd < 0) {
+        if (n > 0)
+            memcpy(to, f->memory.data + offset, n);
+        return 0;
+    }
+    r = pread_all(f->fd, to, n, offset);
+    if (r == -EBADMSG)
+        return error_set(err, r, "could not read at byte %ju: the file was cut short",
+                         (uintmax_t)offset);
+    errno = -r;
+    return r < 0 ? error_set(err, r, "could not read at byte %ju: %m", (uintmax_t)offset) : 0;
+}
+
+int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret, struct error *err)
+{
+    int r = check_range(f, offset, n, err);
+
+    if (r < 0)
+        return r;
     if (f->fd < 0) {
         *ret = (struct bytes){f->memory.data + offset, (size_t)n};
         return 0;
@@ -71,13 +99,9 @@ int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret,
     uint8_t *to = arena_new(&f->arena, uint8_t, (size_t)n);
     if (!to)
         return budget_error(f->budget, err);
-    int r = pread_all(f->fd, to, (size_t)n, offset);
-    if (r == -EBADMSG)
-        return error_set(err, r, "could not read at byte %ju: the file was cut short",
-                         (uintmax_t)offset);
-    errno = -r;
+    r = elf_read_into(f, offset, to, (size_t)n, err);
     if (r < 0)
-        return error_set(err, r, "could not read at byte %ju: %m", (uintmax_t)offset);
+        return r;
     *ret = (struct bytes){to, (size_t)n};
     return 0;
 }
@@ -226,6 +250,7 @@ static int read_segments(struct elf_file *f, const struct tables *t, struct erro
             .vaddr = elf_word(f, p + (wide ? 16 : 8)),
             .file_size = elf_word(f, p + (wide ? 32 : 16)),
             .memory_size = elf_word(f, p + (wide ? 40 : 20)),
+            .align = elf_word(f, p + (wide ? 48 : 28)),
         };
     }
     return 0;

@@ -26,7 +26,7 @@ struct elf_section {
 struct elf_segment {
     uint32_t type;
     uint32_t flags;
-    uint64_t offset, vaddr, file_size, memory_size;
+    uint64_t offset, vaddr, file_size, memory_size, align;
 };
 
 struct elf_file {
@@ -80,6 +80,9 @@ int elf_section_bytes(struct elf_file *f, const struct elf_section *s, struct by
 
 /* Bytes [offset, offset + n) of the file, borrowed until elf_close(). */
 int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret, struct error *err);
+
+/* The same into memory of the caller's: for what is looked at once. */
+int elf_read_into(const struct elf_file *f, uint64_t offset, void *to, size_t n, struct error *err);
 
 /* The bytes loaded at a virtual address, at most n of them and fewer at the segment's end. */
 int elf_read_va(struct elf_file *f, uint64_t va, uint64_t n, struct bytes *ret, struct error *err);

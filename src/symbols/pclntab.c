@@ -298,6 +298,26 @@ static bool find_function(const struct pclntab *t, uint64_t pc, struct record *r
     return after > 0 && read_record(t, after - 1, ret);
 }
 
+bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_function *ret)
+{
+    struct record r;
+
+    if (i >= t->n_functions || !read_record(t, i, &r))
+        return false;
+    *ret = (struct pclntab_function){.start = r.entry,
+                                     .end = function_pc(t, i + 1),
+                                     .name = text_at(t->names, r.name),
+                                     .start_line = r.start_line};
+    if (!ret->name || ret->end < ret->start)
+        return false;
+    ret->file = file_at(t, &r, r.entry);
+    if (ret->start_line == 0) {
+        int32_t line = value_at(t, r.line, r.entry, r.entry);
+        ret->start_line = line > 0 ? (uint32_t)line : 0;
+    }
+    return true;
+}
+
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena)
 {
     struct code_frame *innermost = NULL, **end = &innermost;

@@ -33,6 +33,16 @@ struct pclntab {
 int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struct pclntab *ret,
                   struct error *err);
 
+/* One function, in order of their addresses; false when its record is damaged. Texts are borrowed
+ * from the table. */
+struct pclntab_function {
+    uint64_t start, end;
+    const char *name;
+    const char *file;    /* NULL when not known */
+    uint32_t start_line; /* 0 when not known: before 1.20 it is the line of its first instruction */
+};
+bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_function *ret);
+
 /* The frames of one address, in the arena; NULL when it is in no function. Names and files are
  * borrowed from the table. */
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);
