@@ -27,9 +27,10 @@ build|pc liblzma|liblzma-dev|compressed symbol tables (minidebuginfo)
 build|file /usr/include/bzlib.h|libbz2-dev|what libdw needs to be linked in
 build|pc capstone|libcapstone-dev|disassembly
 build|file /usr/include/libiberty/demangle.h|libiberty-dev|names of C++, Rust and D functions
-test|cmd python3|python3|runs the end-to-end tests
+build|pc libbpf|libbpf-dev|loads programs into the kernel
+build|cmd clang|clang|compiles programs for the kernel; second compiler, and the fuzzers
+build|cmd python3|python3|puts files into programs; runs the end-to-end tests
 test|py pytest|python3-pytest|runs the end-to-end tests
-test|cmd clang|clang|second compiler, and the fuzzers
 test|fuzzer|FUZZER_RUNTIME|what fuzz targets link
 test|cmd go|golang-go|go tool pprof, to compare with
 test|cmd node|nodejs|makes fresh heap snapshots

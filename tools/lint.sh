@@ -19,7 +19,7 @@ fi
 tidy() {
     xargs -P "$(nproc)" -n 4 clang-tidy -quiet -p build-lint "$@"
 }
-git ls-files 'src/*.c' | tidy
+git ls-files 'src/*.c' ':!*.bpf.c' | tidy
 # Tests and measurements keep the limits of size and naming; they may run shells and fork.
 git ls-files 'tests/*.c' 'bench/*.c' |
     tidy -checks='-bugprone-*,-cert-*,-clang-analyzer-*,-concurrency-*'

@@ -43,7 +43,9 @@ enum {
     EVENT_IN_SPAN = 4,   /* trace_id and span_id are set */
 };
 
-/* 128 bytes; then n_kernel and n_user addresses, innermost first, as __u64, then attrs_len bytes of
+#define EVENT_ATTRS_MAX 512
+
+/* 104 bytes; then n_kernel and n_user addresses, innermost first, as __u64, then attrs_len bytes of
  * attributes {u8 key, u8 length, bytes} as the thread's record has them (Go: {u8 key length, u8
  * value length, key, value}). User addresses of callers are return addresses. */
 struct event_sample {
@@ -61,13 +63,12 @@ struct event_sample {
     __u8 spare;
     __u16 n_kernel;
     __u16 n_user;
-    __u32 attrs_len;
+    __u32 attrs_len; /* not more than EVENT_ATTRS_MAX; zeros behind it up to a multiple of 8 */
     __u32 exact; /* bit i (i < 32): user address i is exact, not a return address (the innermost,
                     and what a signal interrupted) */
     char comm[16];
     __u8 trace_id[16];
     __u8 span_id[8];
-    __u64 spare2;
 };
 
 enum {

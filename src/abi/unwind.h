@@ -21,6 +21,16 @@ struct unwind_row {
     __u16 rule; /* of the file's own */
 };
 
+/* Two rows, because the kernel's arrays have elements of 8 bytes. Row i is in pair i / 2. */
+struct unwind_row_pair {
+    struct unwind_row row[2];
+};
+
+/* The rows of 64 KiB of text. */
+struct unwind_page {
+    __u32 first_row, n_rows;
+};
+
 enum unwind_cfa {
     UNWIND_CFA_GAP,         /* no table covers this: take one step by frame pointer */
     UNWIND_CFA_SP,          /* sp + cfa_off */
@@ -60,9 +70,9 @@ enum unwind_file_state {
 };
 
 /*
- * One program or library, shared by all processes that map it. Page i holds rows [pages[first_page
- * + i], pages[first_page + i + 1]); page 0 starts at virtual address first_text_page << 16. A page
- * that begins inside a function begins with a row that says so. 32 bytes.
+ * One program or library, shared by all processes that map it. Its page 0 starts at virtual address
+ * first_text_page << 16. A page that begins inside a function begins with a row that says so. Who
+ * finds another version behind than before has read a mixture. 32 bytes.
  */
 struct unwind_file {
     __u32 first_page, n_pages;
@@ -70,7 +80,7 @@ struct unwind_file {
     __u32 first_text_page;
     __u32 state;     /* enum unwind_file_state; written last */
     __u32 last_used; /* written by BPF: unwind_settings.now_s when last looked at */
-    __u32 spare;
+    __u32 version;   /* moves whenever the rest does */
 };
 
 enum unwind_mapping_kind {

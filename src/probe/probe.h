@@ -45,7 +45,8 @@ struct probe_options {
     uint64_t ring_bytes;  /* 0: 256 KiB for each 4 CPUs, at least 512 KiB */
     bool prefers_cycles;  /* hardware cycles, where there are any */
     bool no_tables;       /* frame pointers only, also where tables would work */
-    uint32_t wanted;      /* bits of enum probe_feature: what may be switched on later */
+    uint32_t wanted; /* 1 << PROBE_WALL, _OFF_CPU, _FAULTS: what may be switched on later; the rest
+                        is there where it works */
 };
 
 /* -EPERM with which capability is missing, -EOPNOTSUPP with which kernel feature. */
@@ -93,7 +94,8 @@ const struct unwind_file *probe_file(const struct probe *p, uint32_t file);
 uint64_t probe_table_bytes(const struct probe *p); /* used by tables */
 
 /* A process and its mappings (sorted, not overlapping): first_mapping is filled in here. Replaces
- * the entry; walks see the old or the new one. -ENOSPC when maps are full. */
+ * the entry; walks see the old or the new one. -ENOSPC when maps are full, -EINVAL when not sorted.
+ */
 int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_process *value,
                       const struct unwind_mapping *mappings, uint32_t n);
 void probe_process_drop(struct probe *p, uint32_t tgid);
@@ -103,7 +105,8 @@ struct probe_stats {
     uint64_t ends[UNWIND_END_COUNT]; /* of user walks */
     uint64_t lost;                   /* the ring was full */
     uint64_t damaged;
-    uint64_t run_ns, runs; /* of all our programs; 0 while the kernel does not measure it */
+    uint64_t run_ns, runs; /* of all our programs as the kernel measures it; of those that sample by
+                              their own watch before probe_measure() */
     uint64_t walk_ns;
     uint64_t map_bytes; /* of all maps, as the kernel counts */
 };

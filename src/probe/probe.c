@@ -1,0 +1,180 @@
+#include "probe/probe.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "probe/probe_internal.h"
+
+/* Which feature a program belongs to: it is loaded where that is wanted and works. */
+static const struct {
+    const char *name;
+    enum probe_feature feature;
+} programs[] = {
+    {"sample_cpu", PROBE_CPU},
+    {"sample_fault", PROBE_FAULTS},
+    {"tell_exit", PROBE_LIFE},
+    {"tell_exec", PROBE_LIFE},
+};
+
+static uint64_t ring_bytes(const struct probe_options *o, uint32_t n_cpus)
+{
+    uint64_t wanted = o->ring_bytes ? o->ring_bytes : (uint64_t)((n_cpus + 3) / 4) << 18;
+    uint64_t bytes = 512 << 10;
+    while (bytes < wanted && bytes < 1 << 30)
+        bytes *= 2;
+    return bytes;
+}
+
+static void size_map(struct bpf_object *object, const char *name, uint64_t n)
+{
+    struct bpf_map *m = bpf_object__find_map_by_name(object, name);
+    assert(m);
+    bpf_map__set_max_entries(m, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
+}
+
+static uint64_t at_least(uint64_t n, uint64_t least)
+{
+    return n < least ? least : n;
+}
+
+static void size_maps(struct bpf_object *object, const struct probe_options *o, uint32_t n_cpus)
+{
+    uint64_t table_bytes = o->table_bytes ? o->table_bytes : 16 << 20;
+    size_map(object, "rows", at_least(table_bytes / sizeof(struct unwind_row_pair), 1));
+    size_map(object, "pages", at_least(table_bytes / 256, 16384));
+    size_map(object, "rules", at_least(table_bytes / 128, 2 * UNWIND_FILE_RULES_MAX));
+    size_map(object, "files", (uint64_t)(o->files ? o->files : 8192) + 1);
+    size_map(object, "mappings", o->mappings ? o->mappings : 131072);
+    size_map(object, "processes", o->processes ? o->processes : 8192);
+    size_map(object, "ring", ring_bytes(o, n_cpus));
+
+    struct bpf_map *m = bpf_object__find_map_by_name(object, ".rodata.constants");
+    struct probe_constants c = {
+        .has_tables = !o->no_tables,
+        .page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+        .wake_bytes = ring_bytes(o, n_cpus) / 2,
+    };
+    bpf_map__set_initial_value(m, &c, sizeof(c));
+}
+
+/* One try with what is set in `has`. */
+static int load(struct probe *p, const struct probe_options *o, struct error *err)
+{
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "vesta");
+    probe_quiet_libbpf();
+    p->object = bpf_object__open_mem(vesta_bpf, vesta_bpf_len, &opts);
+    if (!p->object)
+        return error_set(err, -errno, "could not read the BPF object: %m");
+    struct probe_options with = *o;
+    with.no_tables = !p->has[PROBE_TABLES];
+    size_maps(p->object, &with, p->n_cpus);
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+        struct bpf_program *program = bpf_object__find_program_by_name(p->object, programs[i].name);
+        assert(program);
+        bpf_program__set_autoload(program, p->has[programs[i].feature]);
+    }
+    int r = bpf_object__load(p->object);
+    if (r == 0)
+        return 0;
+    char right[64];
+    const char *words = probe_libbpf_words();
+    error_set(err, r, "could not load the BPF programs: %s%s%s%s", strerror(-r),
+              probe_missing_right(r, right), *words ? ": " : "", words);
+    bpf_object__close(p->object);
+    p->object = NULL;
+    return r;
+}
+
+/* First as asked for; if that fails, without what does not work here by itself. */
+static int load_what_works(struct probe *p, const struct probe_options *o, struct error *err)
+{
+    int r = load(p, o, err);
+    if (r == 0)
+        return 0;
+    struct probe_feature_state state[PROBE_FEATURES];
+    probe_features(state);
+    if (!state[PROBE_CPU].works)
+        return error_set(err, r == -EPERM ? r : -EOPNOTSUPP, "%s", state[PROBE_CPU].why);
+    bool differs = false;
+    for (size_t i = 0; i < PROBE_FEATURES; i++) {
+        differs |= p->has[i] && !state[i].works;
+        p->has[i] &= state[i].works;
+    }
+    return differs ? load(p, o, err) : r;
+}
+
+static void attach_life(struct probe *p)
+{
+    if (!p->has[PROBE_LIFE])
+        return;
+    p->exit_link = bpf_program__attach(bpf_object__find_program_by_name(p->object, "tell_exit"));
+    p->exec_link = bpf_program__attach(bpf_object__find_program_by_name(p->object, "tell_exec"));
+    p->has[PROBE_LIFE] = p->exit_link && p->exec_link;
+}
+
+static bool has_cycles(void)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_HARDWARE,
+                                   .config = PERF_COUNT_HW_CPU_CYCLES,
+                                   .sample_period = 1000000000};
+    CLEANUP(closep) int fd = probe_event_open(&attr, 0, -1);
+    return fd >= 0;
+}
+
+int probe_open(const struct probe_options *o, struct probe **ret, struct error *err)
+{
+    CLEANUP(probe_closep) struct probe *p = must_calloc(1, sizeof(*p));
+    p->stats_fd = -1;
+    int n_cpus = libbpf_num_possible_cpus();
+    if (n_cpus <= 0)
+        return error_set(err, -EIO, "could not tell how many CPUs there are");
+    p->n_cpus = (uint32_t)n_cpus;
+    p->has[PROBE_CPU] = p->has[PROBE_LIFE] = true;
+    p->has[PROBE_TABLES] = !o->no_tables;
+    for (size_t i = PROBE_WALL; i <= PROBE_FAULTS; i++)
+        p->has[i] = o->wanted >> i & 1;
+    int r = load_what_works(p, o, err);
+    if (r == 0)
+        r = probe_tables_init(p, err);
+    if (r == 0)
+        r = probe_ring_init(p, err);
+    if (r < 0)
+        return r;
+    p->process_map = bpf_object__find_map_fd_by_name(p->object, "processes");
+    p->counter_map = bpf_object__find_map_fd_by_name(p->object, "counters");
+    p->map_bytes = probe_map_bytes(p);
+    p->has[PROBE_CYCLES] = o->prefers_cycles && has_cycles();
+    attach_life(p);
+    *ret = TAKE_PTR(p);
+    return 0;
+}
+
+void probe_close(struct probe *p)
+{
+    if (!p)
+        return;
+    probe_events_done(&p->cpu, p->n_cpus);
+    probe_events_done(&p->fault, p->n_cpus);
+    bpf_link__destroy(p->exit_link);
+    bpf_link__destroy(p->exec_link);
+    ring_buffer__free(p->ring);
+    probe_tables_done(p);
+    bpf_object__close(p->object);
+    closep(&p->stats_fd);
+    free(p);
+}
+
+bool probe_has(const struct probe *p, enum probe_feature f)
+{
+    return p->has[f];
+}
+
+struct unwind_settings *probe_settings(struct probe *p)
+{
+    return p->settings;
+}

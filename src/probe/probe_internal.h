@@ -1,0 +1,74 @@
+#pragma once
+
+#include <bpf/libbpf.h>
+
+#include "probe/probe.h"
+#include "probe/probe_layout.h"
+#include "probe/range_pool.h"
+
+/* What the files of this room share. */
+
+/* An array of the kernel's, mapped here. */
+struct probe_array {
+    void *data;
+    size_t bytes;
+    uint32_t n;
+};
+
+/* What a file has of each array. */
+struct probe_file_ranges {
+    struct range rows, pages, rules;
+    bool is_used;
+};
+
+/* One event for each CPU, by number; -1 where there is none. */
+struct probe_events {
+    int *fds;
+    uint32_t rate; /* Hz, or one of so many; 0: off */
+};
+
+struct probe {
+    struct bpf_object *object;
+    bool has[PROBE_FEATURES];
+    uint32_t n_cpus; /* that may ever be */
+    struct unwind_settings *settings;
+    struct probe_array rows, pages, rules, files, mappings;
+    struct range_pool free_rows, free_pages, free_rules, free_files, free_mappings;
+    struct probe_file_ranges *file_ranges;
+    int process_map, counter_map;
+    struct ring_buffer *ring;
+    struct {
+        probe_event *event;
+        void *arg;
+    } drain;
+    uint64_t damaged;
+    uint64_t map_bytes; /* they do not grow */
+    struct probe_events cpu, fault;
+    struct bpf_link *exit_link, *exec_link;
+    int stats_fd; /* the kernel measures run times while it is open */
+};
+
+/* The BPF object, compiled in. */
+extern const unsigned char vesta_bpf[];
+extern const size_t vesta_bpf_len;
+
+/* libbpf's words, kept instead of printed: the last warning, or "". */
+void probe_quiet_libbpf(void);
+const char *probe_libbpf_words(void);
+
+/* " (CAP_BPF is missing)" and the like when rights explain errno r, else "". */
+const char *probe_missing_right(int r, char text[64]);
+
+/* An event that runs program `prog_fd` (-1: none) on one CPU; a descriptor or negative errno. */
+struct perf_event_attr;
+int probe_event_open(const struct perf_event_attr *attr, int cpu, int prog_fd);
+
+int probe_tables_init(struct probe *p, struct error *err);
+void probe_tables_done(struct probe *p);
+void probe_events_done(struct probe_events *e, uint32_t n_cpus);
+
+int probe_ring_init(struct probe *p, struct error *err);
+/* What came out of the ring is whole: sizes and numbers agree. */
+bool probe_event_is_sound(const void *data, size_t size);
+
+uint64_t probe_map_bytes(const struct probe *p);

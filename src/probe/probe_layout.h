@@ -1,0 +1,48 @@
+#pragma once
+
+#include "abi/event.h"
+#include "abi/unwind.h"
+#include "probe/unwind_walk.h"
+
+/* What our programs in the kernel and probe.c share beside the abi. */
+
+/* Known before loading: the verifier drops what they switch off. */
+struct probe_constants {
+    __u32 has_tables; /* walks by tables, which need bpf_loop */
+    __u32 page_bytes;
+    __u64 wake_bytes; /* the reader is woken once the ring holds this much */
+};
+
+/* One for each CPU. */
+struct probe_counters {
+    __u64 samples[SAMPLE_KINDS];
+    __u64 ends[UNWIND_END_COUNT];
+    __u64 lost;
+    __u64 runs, run_ns; /* of the samplers, by their own watch */
+};
+
+/* What told_recently() remembers of a process and a kind of event. */
+struct probe_told {
+    __u64 time_ns;
+    __u32 n; /* in a row: each doubles the wait */
+    __u32 spare;
+};
+
+/* What the thread's own record says: filled in by read_thread_context(). */
+struct probe_thread_context {
+    __u8 trace_id[16];
+    __u8 span_id[8];
+    __u32 has_span;
+    __u32 attrs_len;
+    __u8 attrs[EVENT_ATTRS_MAX];
+    __u8 scratch[512]; /* its own */
+};
+
+/* Where a sample is put together: one for each kind and CPU, because one program may interrupt
+ * another. `addresses` lies right behind `sample`: they leave as one piece. */
+struct probe_scratch {
+    struct unwind_walk walk;
+    struct probe_thread_context context;
+    struct event_sample sample;
+    __u64 addresses[UNWIND_ADDRESSES_MAX + EVENT_ATTRS_MAX / 8 + 1];
+};

@@ -1,0 +1,305 @@
+/*
+ * One step of a walk: from a frame to its caller. No #pragma once: this is included once for each
+ * way to read memory, in programs for the kernel and in native tests, with these defined:
+ *
+ *     UNWIND_NAME(x)               x with a prefix of its own
+ *     UNWIND_ENV                   type of what is handed through as `env`
+ *     UNWIND_READ(env, to, n, at)  reads n bytes of the target at `at`; 0 when that went well
+ *     UNWIND_MAPPING(env, i), UNWIND_FILE(env, i), UNWIND_PAGE(env, i), UNWIND_ROW_PAIR(env, i),
+ *     UNWIND_RULE(env, i)          pointer to element i, NULL where there is none
+ *     UNWIND_INLINE                linkage
+ *     UNWIND_IS_ARM64              1 for aarch64, 0 for x86-64
+ *
+ * Nothing read here is believed: tables may be hostile or change meanwhile, so every search is
+ * bounded and every index goes through the macros above.
+ */
+#ifdef UNWIND_NAME
+
+#include "probe/unwind_walk.h"
+
+UNWIND_INLINE int UNWIND_NAME(stop)(struct unwind_walk *w, __u8 end)
+{
+    w->end = end;
+    return 1;
+}
+
+/* Code addresses without the bits that sign them. */
+UNWIND_INLINE __u64 UNWIND_NAME(code)(__u64 pc)
+{
+    return UNWIND_IS_ARM64 ? pc & ((1ull << 48) - 1) : pc;
+}
+
+UNWIND_INLINE int UNWIND_NAME(arrive)(struct unwind_walk *w, __u64 pc, __u64 sp, __u64 fp)
+{
+    pc = UNWIND_NAME(code)(pc);
+    if (!pc)
+        return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+    w->pc = pc;
+    w->sp = sp;
+    w->fp = fp;
+    w->is_return = 1;
+    w->has_lr = 0;
+    return 0;
+}
+
+/* Sets map_begin.. to the mapping of pc. */
+UNWIND_INLINE int UNWIND_NAME(find_mapping)(UNWIND_ENV env, struct unwind_walk *w, __u64 pc)
+{
+    if (pc >= w->map_begin && pc < w->map_end)
+        return 1;
+    __u32 first = w->first_mapping, low = first, high = first + w->n_mappings;
+    for (int i = 0; i < 18 && low < high; i++) {
+        __u32 middle = low + (high - low) / 2;
+        const struct unwind_mapping *m = UNWIND_MAPPING(env, middle);
+        if (!m)
+            return 0;
+        if (m->begin <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == first)
+        return 0;
+    const struct unwind_mapping *m = UNWIND_MAPPING(env, low - 1);
+    if (!m || pc < m->begin || pc >= m->end)
+        return 0;
+    w->map_begin = m->begin;
+    w->map_end = m->end;
+    w->bias = m->bias;
+    w->file = m->file;
+    w->map_kind = m->kind;
+    return 1;
+}
+
+/* The rule of a file at a virtual address; NULL where there is none. */
+UNWIND_INLINE const struct unwind_rule *
+UNWIND_NAME(find_rule)(UNWIND_ENV env, const volatile struct unwind_file *f, __u64 va)
+{
+    __u32 first_page = f->first_page, n_pages = f->n_pages;
+    __u32 first_rule = f->first_rule, n_rules = f->n_rules;
+    __u64 number = (va >> UNWIND_PAGE_BITS) - f->first_text_page;
+    if (number >= n_pages)
+        return 0;
+    const struct unwind_page *page = UNWIND_PAGE(env, first_page + (__u32)number);
+    if (!page)
+        return 0;
+    __u32 first = page->first_row, low = first, high = first + page->n_rows;
+    __u16 pc_low = (__u16)va;
+    /* 2^16 rows at most: as many as there are addresses. */
+    for (int i = 0; i < 17 && low < high; i++) {
+        __u32 middle = low + (high - low) / 2;
+        const struct unwind_row_pair *pair = UNWIND_ROW_PAIR(env, middle / 2);
+        if (!pair)
+            return 0;
+        if (pair->row[middle & 1].pc_low <= pc_low)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == first)
+        return 0;
+    low--;
+    const struct unwind_row_pair *pair = UNWIND_ROW_PAIR(env, low / 2);
+    if (!pair)
+        return 0;
+    __u32 rule = pair->row[low & 1].rule;
+    return rule < n_rules ? UNWIND_RULE(env, first_rule + rule) : 0;
+}
+
+/*
+ * The caller by frame pointer. `is_promised`: this code keeps them, so 0 is the outermost frame and
+ * another stack is followed; else the result is a guess, dropped again unless it is code.
+ */
+UNWIND_INLINE int UNWIND_NAME(by_frame_pointer)(UNWIND_ENV env, struct unwind_walk *w,
+                                                int is_promised, __u8 end)
+{
+    __u64 pair[2];
+    __u64 fp = w->fp;
+    if (!w->has_fp || fp & 7)
+        return UNWIND_NAME(stop)(w, end);
+    if (fp < w->sp || fp - w->sp > UNWIND_FRAME_BYTES_MAX) {
+        if (!is_promised || w->n_switches >= UNWIND_SWITCHES_MAX)
+            return UNWIND_NAME(stop)(w, is_promised ? UNWIND_END_NOT_UPWARD : end);
+        w->n_switches++;
+    }
+    if (UNWIND_READ(env, pair, sizeof(pair), fp))
+        return UNWIND_NAME(stop)(w, is_promised ? UNWIND_END_READ : end);
+    w->is_guess = !is_promised;
+    w->guess_end = end;
+    return UNWIND_NAME(arrive)(w, pair[1], fp + 16, pair[0]);
+}
+
+/* Registers of what a signal interrupted, from the frame that the kernel put at sp. */
+UNWIND_INLINE int UNWIND_NAME(by_signal)(UNWIND_ENV env, struct unwind_walk *w)
+{
+#if UNWIND_IS_ARM64
+    struct {
+        __u64 fp, lr, sp, pc;
+    } regs;
+    const __u64 at = w->sp + 544; /* siginfo, then x29 of the context */
+#else
+    struct {
+        __u64 fp, bx, dx, ax, cx, sp, pc;
+    } regs;
+    const __u64 at = w->sp + 120; /* rbp of the context */
+#endif
+    if (UNWIND_READ(env, &regs, sizeof(regs), at))
+        return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+    if (UNWIND_NAME(arrive)(w, regs.pc, regs.sp, regs.fp))
+        return 1;
+#if UNWIND_IS_ARM64
+    w->lr = regs.lr;
+    w->has_lr = 1;
+#endif
+    w->has_fp = 1;
+    w->is_return = 0;
+    return 0;
+}
+
+/* Return address and frame pointer of the caller whose frame ends at `cfa`. */
+#if UNWIND_IS_ARM64
+UNWIND_INLINE int UNWIND_NAME(restore)(UNWIND_ENV env, struct unwind_walk *w, __u8 saved,
+                                       __s16 saved_off, __u64 cfa)
+{
+    __u64 at = cfa + (__u64)(__s64)saved_off, fp = w->fp, ra = w->lr;
+    __u64 pair[2];
+    if (saved != UNWIND_SAVED_PAIR && saved != UNWIND_SAVED_RA && !w->has_lr)
+        return UNWIND_NAME(stop)(w, UNWIND_END_UNSUPPORTED);
+    if (saved == UNWIND_SAVED_PAIR) {
+        if (UNWIND_READ(env, pair, sizeof(pair), at))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+        fp = pair[0];
+        ra = pair[1];
+    } else if (saved == UNWIND_SAVED_RA) {
+        if (UNWIND_READ(env, &ra, sizeof(ra), at))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+    } else if (saved == UNWIND_SAVED_FP) {
+        if (UNWIND_READ(env, &fp, sizeof(fp), at))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+    }
+    if (saved == UNWIND_SAVED_PAIR || saved == UNWIND_SAVED_FP)
+        w->has_fp = 1;
+    if (saved == UNWIND_SAVED_LOST)
+        w->has_fp = 0;
+    return UNWIND_NAME(arrive)(w, ra, cfa, fp);
+}
+#else
+UNWIND_INLINE int UNWIND_NAME(restore)(UNWIND_ENV env, struct unwind_walk *w, __u8 saved,
+                                       __s16 saved_off, __u64 cfa)
+{
+    __u64 pair[2]; /* frame pointer, return address: mostly neighbours */
+    pair[0] = w->fp;
+    if (saved == UNWIND_SAVED_FP && saved_off == -16) {
+        if (UNWIND_READ(env, pair, sizeof(pair), cfa - 16))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+    } else {
+        if (UNWIND_READ(env, &pair[1], sizeof(pair[1]), cfa - 8))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+        __u64 at = (saved == UNWIND_SAVED_FP ? cfa : w->fp) + (__u64)(__s64)saved_off;
+        if ((saved == UNWIND_SAVED_FP || saved == UNWIND_SAVED_AT_FP) &&
+            UNWIND_READ(env, &pair[0], sizeof(pair[0]), at))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+    }
+    if (saved == UNWIND_SAVED_FP)
+        w->has_fp = 1;
+    if (saved == UNWIND_SAVED_LOST)
+        w->has_fp = 0;
+    return UNWIND_NAME(arrive)(w, pair[1], cfa, pair[0]);
+}
+#endif
+
+/* The caller as a rule says that is about registers and memory. */
+UNWIND_INLINE int UNWIND_NAME(by_rule)(UNWIND_ENV env, struct unwind_walk *w, __u8 kind, __u8 saved,
+                                       __s16 saved_off, __s32 cfa_off)
+{
+    __u64 cfa;
+    int by_fp = kind == UNWIND_CFA_FP || kind == UNWIND_CFA_FP_DEREF;
+    if (by_fp && !w->has_fp)
+        return UNWIND_NAME(stop)(w, UNWIND_END_UNSUPPORTED);
+    if (kind == UNWIND_CFA_SP || kind == UNWIND_CFA_FP) {
+        cfa = (by_fp ? w->fp : w->sp) + (__u64)(__s64)cfa_off;
+    } else if (kind == UNWIND_CFA_SP_DEREF || kind == UNWIND_CFA_FP_DEREF) {
+        __u64 at = (by_fp ? w->fp : w->sp) + (__u64)(__s64)(cfa_off >> 8);
+        if (UNWIND_READ(env, &cfa, sizeof(cfa), at))
+            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+        cfa += (__u64)(cfa_off & 0xff);
+    } else if (kind == UNWIND_CFA_PLT && !UNWIND_IS_ARM64) {
+        cfa = w->sp + 8 + ((w->pc & 15) >= (__u64)(__s64)cfa_off ? 8 : 0);
+    } else {
+        return UNWIND_NAME(stop)(w, UNWIND_END_UNSUPPORTED);
+    }
+    /* A function that needs no stack leaves sp alone; only aarch64 has such. */
+    if (cfa <= w->sp && !(cfa == w->sp && w->has_lr)) {
+        if (!by_fp || w->n_switches >= UNWIND_SWITCHES_MAX)
+            return UNWIND_NAME(stop)(w, UNWIND_END_NOT_UPWARD);
+        w->n_switches++;
+    }
+    return UNWIND_NAME(restore)(env, w, saved, saved_off, cfa);
+}
+
+UNWIND_INLINE int UNWIND_NAME(leave_file)(UNWIND_ENV env, struct unwind_walk *w, __u64 pc)
+{
+    volatile struct unwind_file *f = UNWIND_FILE(env, w->file);
+    if (!f)
+        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+    if (f->last_used != w->now_s)
+        f->last_used = w->now_s;
+    __u32 version = f->version, state = f->state;
+    if (state == UNWIND_FILE_FRAME_POINTERS) {
+        if (w->has_fp && !w->fp)
+            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+        return UNWIND_NAME(by_frame_pointer)(env, w, 1, UNWIND_END_NO_TABLE);
+    }
+    if (state != UNWIND_FILE_READY)
+        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+    const struct unwind_rule *rule = UNWIND_NAME(find_rule)(env, f, pc - w->bias);
+    __u8 kind = UNWIND_CFA_GAP, saved = 0;
+    __s16 saved_off = 0;
+    __s32 cfa_off = 0;
+    if (rule) {
+        kind = rule->cfa;
+        saved = rule->saved;
+        saved_off = rule->saved_off;
+        cfa_off = rule->cfa_off;
+    }
+    if (f->version != version)
+        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+    if (kind == UNWIND_CFA_GAP) {
+        /* Hand-written code at the start of a thread clears the frame pointer. */
+        if (w->has_fp && !w->fp)
+            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+    }
+    if (kind == UNWIND_CFA_END)
+        return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+    if (kind == UNWIND_CFA_SIGNAL)
+        return UNWIND_NAME(by_signal)(env, w);
+    return UNWIND_NAME(by_rule)(env, w, kind, saved, saved_off, cfa_off);
+}
+
+/* Records where the walk is and goes to the caller; 1 when it has ended, w->end says why. */
+UNWIND_INLINE int UNWIND_NAME(step)(UNWIND_ENV env, struct unwind_walk *w, __u64 *addresses)
+{
+    __u64 pc = w->is_return ? w->pc - 1 : w->pc;
+    int is_mapped = UNWIND_NAME(find_mapping)(env, w, pc);
+    if (!is_mapped && w->is_guess)
+        return UNWIND_NAME(stop)(w, w->guess_end);
+    __u32 n = w->n, at = w->first + n;
+    if (n >= UNWIND_USER_FRAMES_MAX || at >= UNWIND_ADDRESSES_MAX)
+        return UNWIND_NAME(stop)(w, UNWIND_END_TOO_DEEP);
+    addresses[at] = w->pc;
+    if (!w->is_return && n < 32)
+        w->exact |= 1u << n;
+    w->n = n + 1;
+    w->is_guess = 0;
+    if (!is_mapped)
+        return UNWIND_NAME(stop)(w, UNWIND_END_NO_MAPPING);
+    if (w->map_kind != UNWIND_MAPPING_FILE || !w->file) {
+        if (w->has_fp && !w->fp)
+            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_FRAME);
+    }
+    return UNWIND_NAME(leave_file)(env, w, pc);
+}
+
+#endif
