@@ -12,8 +12,11 @@
  * Looking at a process from outside, in a worker of its own: whatever of a process its owner can
  * make hang (its memory, its files) hangs that worker only.
  *
- * A process is named by pid and start time. When it is gone, or another one by now, or execs while
- * it is looked at, the answer is -ESRCH and nothing of it is believed.
+ * A process is named by pid and start time (compared in ticks of 10 ms: /proc has no finer ones).
+ * When it is gone, or another one by now, or execs while it is looked at, the answer is -ESRCH and
+ * nothing of it is believed. -EACCES: we have no rights over it.
+ *
+ * Mappings that follow one another in memory and in their file are one.
  */
 struct inspect_mapping {
     uint64_t begin, end, offset;
@@ -39,17 +42,20 @@ struct inspect_process {
     struct bytes exe;            /* 4095, without " (deleted)" */
     struct bytes cmdline;        /* 4096; NULs between arguments. Read only when asked */
     struct bytes cgroup;         /* the text of /proc/PID/cgroup, 8192 */
-    struct bytes environ;        /* only the variables asked for, "NAME=VALUE\0" each */
-    struct bytes context;        /* OTEP 4719: the payload, checked as far as its frame goes */
-    uint64_t context_time;       /* its timestamp: the same one need not be read again */
-    bool listens;                /* has a listening TCP socket (only when asked) */
-    uint16_t ports[8];           /* the first of them, on loopback or any address */
+    struct bytes environ;        /* only the variables asked for, "NAME=VALUE\0" each, the first of
+                                    a name; 16 KiB in all, of the first 1 MiB */
+    struct bytes context;  /* OTEP 4719: the payload, checked as far as its frame goes; 65536 */
+    uint64_t context_time; /* its timestamp: the same one need not be read again */
+    bool listens;          /* has a listening TCP socket (only when asked) */
+    uint16_t ports[8];     /* the first of them, on loopback or any address */
     size_t n_ports;
     VEC(struct inspect_mapping)
     mappings; /* executable ones only, sorted; at most INSPECT_MAPPINGS_MAX */
     bool mappings_cut;
 };
 #define INSPECT_MAPPINGS_MAX 4096
+#define INSPECT_ENVIRON_MAX  ((size_t)16 << 10)
+#define INSPECT_CONTEXT_MAX  ((size_t)64 << 10)
 
 struct inspect_ask {
     uint32_t pid;
@@ -67,9 +73,10 @@ void inspect_process_done(struct inspect_process *p);
 
 /*
  * The file behind a mapping, opened through /proc/PID/map_files (so also when it was deleted or
- * replaced, and in whatever mount namespace), or by its path in the process's root. Only regular
- * files of at most INSPECT_FILE_MAX bytes, never waiting for a FIFO. The answer has the descriptor,
- * and struct inspect_file as bytes. The vDSO comes as a memfd with its bytes.
+ * replaced, and in whatever mount namespace), or by its path in the process's root, if that is
+ * still the same file. Only regular files of at most INSPECT_FILE_MAX bytes, never waiting for a
+ * FIFO. The answer has the descriptor, and struct inspect_file as bytes. The vDSO comes as a memfd
+ * with its bytes. -ENOENT: nothing is mapped there, or no file.
  */
 #define INSPECT_FILE_MAX ((uint64_t)8 << 30)
 struct inspect_file {
@@ -78,13 +85,31 @@ struct inspect_file {
 };
 void inspect_question_file(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
                            struct buf *out);
+int inspect_read_file(struct bytes answer, struct inspect_file *ret, struct error *err);
+
 /* A file by its path in the root of a process (pid 0: of this one), no symlink at its end when
- * `no_link`; `owner` other than UINT32_MAX: only when it or root owns it. For debug files and perf
- * maps. */
+ * `no_link`; `owner` other than UINT32_MAX: only when it or root owns it, and it has at most
+ * INSPECT_OWNED_MAX bytes. For debug files and perf maps. */
+#define INSPECT_OWNED_MAX ((uint64_t)64 << 20)
 void inspect_question_path(uint32_t pid, uint64_t start_ns, const char *path, bool no_link,
                            uint32_t owner, struct buf *out);
 
-/* All processes there are: the answer is pairs of u32 pid and u64 start_ns. */
+/* All processes there are, the first INSPECT_LIST_MAX of them. */
+#define INSPECT_LIST_MAX 13000
+struct inspect_listed {
+    uint32_t pid;
+    uint64_t start_ns; /* in ticks of 10 ms */
+};
 void inspect_question_list(struct buf *out);
+/* How many are written to ret[0 ... INSPECT_LIST_MAX). */
+int inspect_read_list(struct bytes answer, struct inspect_listed *ret, struct error *err);
+
+/* Words of 8 bytes of a process's memory, at most INSPECT_WORDS_MAX. Those that cannot be read are
+ * 0, and their bit (1 << i) of *ret_read as well. */
+#define INSPECT_WORDS_MAX 16
+void inspect_question_words(uint32_t pid, uint64_t start_ns, const uint64_t *addresses, size_t n,
+                            struct buf *out);
+int inspect_read_words(struct bytes answer, uint64_t *ret, size_t n, uint32_t *ret_read,
+                       struct error *err);
 
 extern const struct worker_kind inspect_worker;

@@ -301,8 +301,7 @@ static void it_has_its_socket_and_its_name_and_no_rights(struct test *t)
     proc_text(pid, "comm", text, sizeof(text));
     CHECK_STR(t, text, "vesta-test-one\n");
     proc_text(pid, "cmdline", text, sizeof(text));
-    if (getuid() == 0)
-        CHECK_STR(t, text, "vesta-test-one");
+    CHECK(t, strncmp(text, "vesta-test-one", strlen(text)) == 0); /* as much as there is room for */
     proc_text(pid, "status", text, sizeof(text));
     CHECK(t, strstr(text, "CapPrm:\t0000000000000000\n"));
     CHECK(t, strstr(text, "CapEff:\t0000000000000000\n"));
