@@ -63,6 +63,8 @@ static void read_key(struct json_reader *r, struct bytes key, int64_t now_ns, st
     } else if (bytes_are(key, "moment")) {
         if (json_get_bool(r))
             remote_param(&s->params, BYTES("instant"), BYTES("true"));
+    } else if (bytes_are(key, "types") || bytes_are(key, "period")) {
+        json_skip(r); /* as the agent writes them: the profile says so itself */
     } else {
         json_fail(r, "\"%.*s\" is nothing that a sidecar says", (int)(key.len < 40 ? key.len : 40),
                   (const char *)key.data);

@@ -10,8 +10,8 @@
  *     {"service": "checkout", "labels": {"env": "prod", "pod": "a-1"},
  *      "from": "2026-03-01T12:00:00Z", "until": 1772366460, "format": "collapsed", "moment": false}
  *
- * All of it may be left out; nothing else may stand there, so that a profile in JSON is not taken
- * for one.
+ * All of it may be left out. "types" and "period" are passed over; nothing else may stand there, so
+ * that a profile in JSON is not taken for one.
  */
 #define SIDECAR_MAX ((size_t)64 << 10)
 

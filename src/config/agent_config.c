@@ -89,11 +89,14 @@ static const struct config_key keys[] = {
      .flags = CONFIG_SECRET | CONFIG_WHOLE},
     {"export.token_file", CONFIG_STRING, AT(token_file), "",
      "A file whose first line is sent as a bearer token."},
-    {"export.compression", CONFIG_STRING, AT(compression), "zstd",
-     "How requests are packed. Receivers that refuse `zstd` are sent `gzip`.",
+    {"export.compression", CONFIG_STRING, AT(compression), "",
+     "How requests are packed. Not set, what `OTEL_EXPORTER_OTLP_COMPRESSION` says, or else "
+     "`zstd`. Receivers that refuse `zstd` are sent `gzip`.",
      .choices = "zstd|gzip|none"},
-    {"export.timeout", CONFIG_DURATION, AT(export_timeout_ns), "10s",
-     "The longest that one request may take.", .min = SECOND_NS / 10, .max = 600 * SECOND_NS},
+    {"export.timeout", CONFIG_DURATION, AT(export_timeout_ns), "0s",
+     "The longest that one request may take. 0 is what `OTEL_EXPORTER_OTLP_TIMEOUT` says, or else "
+     "ten seconds.",
+     .max = 600 * SECOND_NS},
 
     {"tls.ca_file", CONFIG_STRING, AT(ca_file), "",
      "Certificates, PEM, that receivers are checked against. Not set, those of the system."},

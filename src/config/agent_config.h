@@ -42,8 +42,8 @@ struct agent_config {
     struct config_list exporters; /* none: OTEL_EXPORTER_OTLP_*, or else http://127.0.0.1:4318 */
     struct config_list headers;   /* "authorization=Bearer x" */
     const char *token_file;
-    const char *compression; /* zstd, gzip, none */
-    int64_t export_timeout_ns;
+    const char *compression;   /* zstd, gzip, none; "": OTEL_EXPORTER_OTLP_*, or else zstd */
+    int64_t export_timeout_ns; /* 0: OTEL_EXPORTER_OTLP_*, or else 10 s */
     const char *ca_file, *cert_file, *key_file;
     const char *file_format; /* pprof, otlp */
     uint64_t file_keep;      /* bytes of a file exporter's folder: 1 GiB */

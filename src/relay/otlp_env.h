@@ -47,6 +47,6 @@ struct export_settings {
  * without an item, headers without one, an empty compression, a timeout of 0, empty TLS files. No
  * exporter at all is written "none". -EINVAL names what is wrong and where it was said.
  */
-int export_settings_make(const struct agent_config *c, char *const *env,
+int export_settings_make(const struct agent_config *c, const char *const *env,
                          struct export_settings *ret, struct error *err);
 void export_settings_done(struct export_settings *s);
