@@ -196,7 +196,8 @@ static int make_context(struct client_conn *c, struct error *err)
     c->context = lib->SSL_CTX_new(lib->TLS_client_method());
     if (!c->context)
         return tls_error(c, err);
-    lib->SSL_CTX_set_verify(c->context, SSL_VERIFY_PEER, NULL);
+    lib->SSL_CTX_set_verify(c->context,
+                            c->o->skips_verification ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     lib->SSL_CTX_ctrl(c->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
     if (c->o->ca_file ? !lib->SSL_CTX_load_verify_locations(c->context, c->o->ca_file, NULL)
                       : !lib->SSL_CTX_set_default_verify_paths(c->context)) {
@@ -225,11 +226,12 @@ static int start_tls(struct client_conn *c, struct error *err)
     if (!c->tls || !c->lib->SSL_set_fd(c->tls, c->fd))
         return tls_error(c, err);
     X509_VERIFY_PARAM *param = c->lib->SSL_get0_param(c->tls);
-    if (c->lib->X509_VERIFY_PARAM_set1_ip_asc(param, c->url.host) != 1) {
+    const char *host = c->o->server_name ? c->o->server_name : c->url.host;
+    if (c->lib->X509_VERIFY_PARAM_set1_ip_asc(param, host) != 1) {
         /* The header's macro casts the constness away as well. */
         c->lib->SSL_ctrl(c->tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-                         (void *)(uintptr_t)c->url.host);
-        if (!c->lib->SSL_set1_host(c->tls, c->url.host))
+                         (void *)(uintptr_t)host);
+        if (!c->lib->SSL_set1_host(c->tls, host))
             return tls_error(c, err);
     }
     for (;;) {

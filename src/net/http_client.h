@@ -29,6 +29,8 @@ struct http_progress {
 struct http_client_options {
     const char *ca_file;              /* trust these instead of the system's */
     const char *cert_file, *key_file; /* of the client; key_file NULL: in cert_file */
+    const char *server_name;          /* that its certificate is checked for; NULL: the URL's */
+    bool skips_verification;          /* any certificate will do */
     const char *unix_path;            /* connect here, whatever host the URL names */
 
     /* For URLs that others chose: loopback, private, link-local (so also the clouds' metadata) and

@@ -75,7 +75,7 @@ static int64_t take_off(struct taker *t, const struct profile *p, size_t i, int6
     return value - n;
 }
 
-static void drop_zero_rows(struct profile *p)
+void profile_drop_zero_rows(struct profile *p)
 {
     size_t kept = 0;
 
@@ -104,7 +104,7 @@ int profile_subtract(struct profile *p, const struct profile *before, const bool
             p->values[c][i] = take_off(&t, p, i, p->values[c][i]);
     }
     if (ok)
-        drop_zero_rows(p);
+        profile_drop_zero_rows(p);
     idset_done(t.budget, &t.index);
     vec_done(t.budget, &t.first);
     vec_done(t.budget, &t.left);

@@ -13,3 +13,6 @@
  */
 int profile_subtract(struct profile *p, const struct profile *before, const bool *is_cumulative,
                      struct error *err);
+
+/* Leaves out rows that are zero in every column. */
+void profile_drop_zero_rows(struct profile *p);

@@ -54,6 +54,7 @@ static const struct {
     {"runtime.version", "process.runtime.version"},
     {"process.executable.name", "process.executable.name"},
     {"telemetry.sdk.language", "telemetry.sdk.language"},
+    {"profile.kind", "profile.kind"},
     {"host.name", "host.name"},
     {"hostname", "host.name"},
     {"host", "host.name"},
