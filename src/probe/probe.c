@@ -19,6 +19,8 @@ static const struct {
     {"sample_fault", PROBE_FAULTS},
     {"tell_exit", PROBE_LIFE},
     {"tell_exec", PROBE_LIFE},
+    {"watch_switch", PROBE_OFF_CPU},
+    {"look_at_thread", PROBE_WALL},
 };
 
 static uint64_t ring_bytes(const struct probe_options *o, uint32_t n_cpus)
@@ -143,6 +145,8 @@ int probe_open(const struct probe_options *o, struct probe **ret, struct error *
         r = probe_tables_init(p, err);
     if (r == 0)
         r = probe_ring_init(p, err);
+    if (r == 0)
+        r = probe_waits_init(p, err);
     if (r < 0)
         return r;
     p->process_map = bpf_object__find_map_fd_by_name(p->object, "processes");
@@ -162,6 +166,7 @@ void probe_close(struct probe *p)
     probe_events_done(&p->fault, p->n_cpus);
     bpf_link__destroy(p->exit_link);
     bpf_link__destroy(p->exec_link);
+    probe_waits_done(p);
     ring_buffer__free(p->ring);
     probe_tables_done(p);
     bpf_object__close(p->object);

@@ -4,6 +4,7 @@
 
 #include "probe/probe.h"
 #include "probe/probe_layout.h"
+#include "probe/probe_waits.h"
 #include "probe/range_pool.h"
 
 /* What the files of this room share. */
@@ -45,6 +46,7 @@ struct probe {
     uint64_t map_bytes; /* they do not grow */
     struct probe_events cpu, fault;
     struct bpf_link *exit_link, *exec_link;
+    struct probe_waits *waits;
     int stats_fd; /* the kernel measures run times while it is open */
 };
 

@@ -214,13 +214,22 @@ uint64_t probe_table_bytes(const struct probe *p)
            (uint64_t)p->free_rules.used * sizeof(struct unwind_rule);
 }
 
-/* Its mappings as they are in the map now; none when it is not there. */
-static struct range mappings_of(const struct probe *p, uint32_t tgid)
+/* Its entry as it is in the map now; zeroes when there is none. */
+static struct unwind_process process_of(const struct probe *p, uint32_t tgid)
 {
     struct unwind_process old;
     if (bpf_map_lookup_elem(p->process_map, &tgid, &old) < 0)
-        return (struct range){0};
-    return (struct range){old.first_mapping, old.n_mappings};
+        return (struct unwind_process){0};
+    return old;
+}
+
+/* What was kept for an entry that has been replaced. */
+static void end_process(struct probe *p, uint32_t tgid, const struct unwind_process *old,
+                        uint32_t collected)
+{
+    range_pool_give(&p->free_mappings, (struct range){old->first_mapping, old->n_mappings},
+                    now_ns());
+    probe_waits_process(p, tgid, old->collected, collected);
 }
 
 int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_process *value,
@@ -230,7 +239,8 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
         if (mappings[i].begin >= mappings[i].end ||
             (i > 0 && mappings[i - 1].end > mappings[i].begin))
             return -EINVAL;
-    struct range old = mappings_of(p, tgid), r;
+    struct unwind_process old = process_of(p, tgid);
+    struct range r;
     if (!range_pool_take(&p->free_mappings, n, now_ns(), &r))
         return -ENOSPC;
     copy((struct unwind_mapping *)p->mappings.data + r.first, mappings, n * sizeof(*mappings));
@@ -242,13 +252,13 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
         range_pool_undo(&p->free_mappings, r);
         return failed;
     }
-    range_pool_give(&p->free_mappings, old, now_ns());
+    end_process(p, tgid, &old, next.collected);
     return 0;
 }
 
 void probe_process_drop(struct probe *p, uint32_t tgid)
 {
-    struct range old = mappings_of(p, tgid);
+    struct unwind_process old = process_of(p, tgid);
     if (bpf_map_delete_elem(p->process_map, &tgid) == 0)
-        range_pool_give(&p->free_mappings, old, now_ns());
+        end_process(p, tgid, &old, 0);
 }

@@ -22,6 +22,17 @@ typedef _Bool bool;
 
 #define PF_KTHREAD 0x00200000
 
+#define TASK_INTERRUPTIBLE   1
+#define TASK_UNINTERRUPTIBLE 2
+#define TASK_STOPPED         4
+#define TASK_TRACED          8
+#define TASK_DEAD            0x80
+
+#define VM_UFFD_MISSING 0x200
+#define VM_PFNMAP       0x400
+#define VM_UFFD_WP      0x1000
+#define VM_IO           0x4000
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct mm_struct {
@@ -42,8 +53,25 @@ struct task_struct {
     struct task_struct *group_leader, *real_parent;
     struct signal_struct *signal;
     unsigned long nvcsw, nivcsw;
+    int on_cpu, exit_state;
     u64 start_boottime;
     char comm[16];
+};
+
+struct file;
+
+struct vm_area_struct {
+    unsigned long vm_start, vm_end, vm_flags;
+    struct file *vm_file;
+};
+
+struct bpf_iter_meta {
+    u64 session_id;
+};
+
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
 };
 
 #if defined(__TARGET_ARCH_x86)

@@ -1,4 +1,5 @@
 #include "probe/bpf/context.bpf.h"
+#include "probe/bpf/waits.bpf.h"
 #include "probe/bpf/walk.bpf.h"
 
 /* Of these programs only; the helpers that they call ask for it. */
