@@ -215,6 +215,20 @@ static int make_context(struct client_conn *c, struct error *err)
     return 0;
 }
 
+static int check_alpn(struct client_conn *c, struct error *err)
+{
+    const uint8_t *chosen = NULL;
+    unsigned len = 0;
+
+    if (!c->wants_http2)
+        return 0;
+    c->lib->SSL_get0_alpn_selected(c->tls, &chosen, &len);
+    if (len == 2 && memcmp(chosen, "h2", 2) == 0)
+        return 0;
+    return error_set(err, -EPROTO, "%s:%s does not speak HTTP/2 over TLS", c->url.host,
+                     c->url.port);
+}
+
 static int start_tls(struct client_conn *c, struct error *err)
 {
     int r = tls_lib_get(&c->lib, err);
@@ -234,10 +248,13 @@ static int start_tls(struct client_conn *c, struct error *err)
         if (!c->lib->SSL_set1_host(c->tls, host))
             return tls_error(c, err);
     }
+    static const uint8_t http2[] = {2, 'h', '2'};
+    if (c->wants_http2 && c->lib->SSL_set_alpn_protos(c->tls, http2, sizeof(http2)) != 0)
+        return tls_error(c, err);
     for (;;) {
         int n = c->lib->SSL_connect(c->tls);
         if (n == 1)
-            return 0;
+            return check_alpn(c, err);
         r = tls_wait(c, n, err);
         if (r != 0)
             return r < 0 ? r : tls_error(c, err);
@@ -362,4 +379,92 @@ ssize_t client_conn_receive(struct client_conn *c, uint8_t *to, size_t size, str
             return r < 0 ? r : n;
         }
     }
+}
+
+/* What a TLS call that could not finish waits for; 1 at the end of what the other side says. */
+static int tls_wants(struct client_conn *c, int result, short *wants, struct error *err)
+{
+    switch (c->lib->SSL_get_error(c->tls, result)) {
+    case SSL_ERROR_WANT_READ:
+        *wants |= POLLIN;
+        return 0;
+    case SSL_ERROR_WANT_WRITE:
+        *wants |= POLLOUT;
+        return 0;
+    case SSL_ERROR_ZERO_RETURN:
+        return 1;
+    default:
+        return tls_error(c, err);
+    }
+}
+
+/* Neither waits. 0 and how many bytes went or came; 1 at the end of what the other side says. */
+static int receive_now(struct client_conn *c, uint8_t *to, size_t size, size_t *ret, short *wants,
+                       struct error *err)
+{
+    ssize_t n = c->tls ? c->lib->SSL_read(c->tls, to, size < INT_MAX ? (int)size : INT_MAX)
+                       : recv(c->fd, to, size, 0);
+
+    if (n > 0) {
+        *ret = (size_t)n;
+        return 0;
+    }
+    if (c->tls)
+        return tls_wants(c, (int)n, wants, err);
+    if (n == 0)
+        return 1;
+    if (errno != EAGAIN && errno != EINTR)
+        return error_set(err, -errno, "could not read from %s: %m", c->url.host);
+    *wants |= POLLIN;
+    return 0;
+}
+
+static int send_now(struct client_conn *c, struct bytes data, size_t *ret, short *wants,
+                    struct error *err)
+{
+    if (data.len == 0)
+        return 0;
+    ssize_t n =
+        c->tls ? c->lib->SSL_write(c->tls, data.data, data.len < INT_MAX ? (int)data.len : INT_MAX)
+               : send(c->fd, data.data, data.len, MSG_NOSIGNAL);
+    if (n > 0) {
+        *ret = (size_t)n;
+        return 0;
+    }
+    if (c->tls)
+        return tls_wants(c, (int)n, wants, err);
+    if (errno != EAGAIN && errno != EINTR)
+        return error_set(err, -errno, "could not send to %s: %m", c->url.host);
+    *wants |= POLLOUT;
+    return 0;
+}
+
+int client_conn_move(struct client_conn *c, struct bytes out, uint8_t *to, size_t size,
+                     struct client_moved *ret, struct error *err)
+{
+    struct client_moved moved = {0};
+
+    for (;;) {
+        short wants = 0;
+        /* What came is read first: it may tell why no more can be sent. */
+        int ended = receive_now(c, to, size, &moved.received, &wants, err);
+        if (ended < 0)
+            return ended;
+        int r = moved.received > 0 ? 0 : send_now(c, out, &moved.sent, &wants, err);
+        if (r < 0)
+            return r;
+        if (moved.sent > 0 || moved.received > 0)
+            break;
+        if (ended || r == 1)
+            return error_set(err, -ECONNRESET, "%s closed the connection", c->url.host);
+        r = conn_wait(c, wants, NULL, err);
+        if (r < 0)
+            return r;
+    }
+    c->progress.received += moved.received;
+    c->moved = client_now_s();
+    int r = check_time(c, false, err);
+    if (r == 0)
+        *ret = moved;
+    return r;
 }

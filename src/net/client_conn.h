@@ -15,6 +15,7 @@ struct client_conn {
     SSL_CTX *context;
     SSL *tls;
     const struct http_client_options *o;
+    bool wants_http2;      /* by ALPN, where it is TLS: without it there is no connection */
     struct url url;        /* whom it is with */
     bool with_certificate; /* the client's was offered */
     bool was_used;         /* an answer came over it before */
@@ -38,5 +39,16 @@ int client_conn_send(struct client_conn *c, struct bytes data, struct error *err
 
 /* 1..size bytes, 0 at the end, or an error. */
 ssize_t client_conn_receive(struct client_conn *c, uint8_t *to, size_t size, struct error *err);
+
+/*
+ * For protocols that talk both ways at once: sends what can be sent of `out` and receives what has
+ * come, after waiting until one of both is possible. Until all of `out` is sent the same bytes, at
+ * the same place, must be given again. -ECONNRESET at the end of what the other side says.
+ */
+struct client_moved {
+    size_t sent, received;
+};
+int client_conn_move(struct client_conn *c, struct bytes out, uint8_t *to, size_t size,
+                     struct client_moved *ret, struct error *err);
 
 double client_now_s(void);

@@ -47,6 +47,7 @@
     X(SSL_pending)                                                                                 \
     X(SSL_read)                                                                                    \
     X(SSL_set1_host)                                                                               \
+    X(SSL_set_alpn_protos)                                                                         \
     X(SSL_set_fd)                                                                                  \
     X(SSL_shutdown)                                                                                \
     X(SSL_write)                                                                                   \

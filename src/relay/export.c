@@ -13,8 +13,6 @@
 #include "base/random.h"
 #include "relay/export_internal.h"
 #include "relay/spool.h"
-#include "wire/pack.h"
-#include "wire/protobuf.h"
 
 #define MS             ((int64_t)1000 * 1000)
 #define SECOND         (1000 * MS)
@@ -25,8 +23,7 @@
 #define DRAIN_GAP      (20 * MS)
 #define DISK_FULL_WAIT (30 * SECOND)
 #define LOG_GAP        (60 * SECOND)
-#define ZSTD_LEVEL     3
-#define GZIP_LEVEL     6
+#define STUCK_TRIES    10
 
 static int64_t now_ns(void)
 {
@@ -39,9 +36,7 @@ static struct export_item *item_new(enum codec codec, struct bytes otlp)
 {
     CLEANUP(buf_done) struct buf packed = {0};
 
-    if (codec == CODEC_GZIP)
-        gzip_pack(otlp, GZIP_LEVEL, &packed);
-    else if (zstd_pack(otlp, ZSTD_LEVEL, &packed) < 0)
+    if (export_pack(codec, otlp, &packed) < 0)
         return NULL;
     struct export_item *item = must_realloc(NULL, sizeof(*item) + packed.len);
     *item = (struct export_item){.refs = 1, .codec = codec, .raw_len = otlp.len, .len = packed.len};
@@ -53,37 +48,6 @@ static void item_unref(struct export_item *item)
 {
     if (atomic_fetch_sub(&item->refs, 1) == 1)
         free(item);
-}
-
-int export_unpack(enum codec codec, size_t raw_len, struct bytes packed, struct budget *b,
-                  struct unpacked *ret, struct error *err)
-{
-    int r = unpack(codec, packed, b, ret, err);
-
-    if (r == 0 && ret->len != raw_len) {
-        unpacked_done(b, ret);
-        return error_set(err, -EBADMSG, "a kept request is not as long as it was");
-    }
-    return r;
-}
-
-void export_read_response(struct bytes response, struct export_outcome *ret)
-{
-    struct pb_reader r = pb_reader(response);
-
-    while (pb_next(&r)) {
-        if (r.field != 1 || r.wire != PB_BYTES)
-            continue;
-        struct pb_reader partial = pb_reader(r.data);
-        while (pb_next(&partial)) {
-            if (partial.field == 1 && partial.wire == PB_VARINT)
-                ret->rejected = (int64_t)partial.value > 0 ? partial.value : 0;
-            else if (partial.field == 2 && partial.wire == PB_BYTES)
-                snprintf(ret->text, sizeof(ret->text), "%.*s",
-                         (int)(partial.data.len < 300 ? partial.data.len : 300),
-                         (const char *)partial.data.data);
-        }
-    }
 }
 
 /* ---- The queue; all of it under the lock ---- */
@@ -194,13 +158,11 @@ static bool settle(struct exporter *x, size_t len, const struct export_outcome *
     return true;
 }
 
-static void send_item(struct exporter *x, enum codec codec, size_t raw_len, struct bytes packed,
-                      struct export_outcome *o)
+static void send_packed(struct exporter *x, const struct export_packed *p, struct export_outcome *o)
 {
-    *o = (struct export_outcome){.delay_ms = -1};
     x->is_sending = true;
     pthread_mutex_unlock(&x->lock);
-    x->sender->ops->send(x->sender, codec, raw_len, packed, o);
+    export_send(x->sender, x->all->child->settings.codec, p, o);
     pthread_mutex_lock(&x->lock);
     x->is_sending = false;
 }
@@ -208,9 +170,10 @@ static void send_item(struct exporter *x, enum codec codec, size_t raw_len, stru
 static void send_first(struct exporter *x)
 {
     struct export_item *item = pop(x);
+    struct export_packed p = {item->codec, item->raw_len, {item->packed, item->len}};
     struct export_outcome o;
 
-    send_item(x, item->codec, item->raw_len, (struct bytes){item->packed, item->len}, &o);
+    send_packed(x, &p, &o);
     if (settle(x, item->len, &o)) {
         item_unref(item);
     } else {
@@ -224,14 +187,28 @@ static void count_spool(struct exporter *x)
     spool_counts(x->spool, &x->spooled);
 }
 
+/* One that fails again and again while others are taken stands in the way of all behind it. */
+static bool is_stuck(struct exporter *x, uint64_t number)
+{
+    if (x->stuck_number != number) {
+        x->stuck_number = number;
+        x->stuck_tries = 0;
+        x->stuck_since = x->counts.sent;
+    }
+    return ++x->stuck_tries >= STUCK_TRIES && x->counts.sent > x->stuck_since;
+}
+
 static void send_spooled(struct exporter *x)
 {
     struct spool_item item;
     struct export_outcome o;
 
     if (spool_peek(x->spool, &item)) {
+        struct export_packed p = {item.codec, item.raw_len, item.packed};
         int64_t pause = (int64_t)item.packed.len * SECOND / DRAIN_PER_S;
-        send_item(x, item.codec, item.raw_len, item.packed, &o);
+        send_packed(x, &p, &o);
+        if (o.result == EXPORT_RETRY && is_stuck(x, item.number))
+            o.result = EXPORT_REFUSED;
         if (settle(x, item.packed.len, &o))
             spool_remove(x->spool, item.number);
         x->drain_at = now_ns() + (pause > DRAIN_GAP ? pause : DRAIN_GAP);
@@ -402,7 +379,7 @@ static void open_spool(struct exporter *x, uint64_t max)
 static int start_one(struct exporter *x, uint64_t spool_max, struct error *err)
 {
     static const struct sender_ops *const senders[] = {
-        [EXPORT_HTTP] = &http_sender, [EXPORT_FILE] = &file_sender};
+        [EXPORT_HTTP] = &http_sender, [EXPORT_GRPC] = &grpc_sender, [EXPORT_FILE] = &file_sender};
     pthread_condattr_t monotonic;
 
     pthread_mutex_init(&x->lock, NULL);
@@ -412,8 +389,6 @@ static int start_one(struct exporter *x, uint64_t spool_max, struct error *err)
     pthread_condattr_destroy(&monotonic);
     random_init(&x->random, random_seed_os());
     struct sender_options o = {x->all->child, x->target, &x->cancelled};
-    if (!senders[x->target->kind])
-        return error_set(err, -EOPNOTSUPP, "%s cannot be spoken to", x->target->name);
     x->sender = senders[x->target->kind]->make(&o);
     open_spool(x, spool_max);
     int r = pthread_create(&x->thread, NULL, run, x);

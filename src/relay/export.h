@@ -37,9 +37,17 @@ enum export_result {
 
 struct export_outcome {
     enum export_result result;
-    int64_t delay_ms;  /* the server's word on when to try again; -1: none */
-    uint64_t rejected; /* profiles of those that were sent, by its word */
-    char text[512];    /* what went wrong, or the server's warning; else empty */
+    int64_t delay_ms;      /* the server's word on when to try again; -1: none */
+    uint64_t rejected;     /* profiles of those that were sent, by its word */
+    bool dislikes_packing; /* perhaps it cannot unpack zstd */
+    char text[512];        /* what went wrong, or the server's warning; else empty */
+};
+
+/* A request as it is kept. */
+struct export_packed {
+    enum codec codec; /* CODEC_GZIP or CODEC_ZSTD */
+    size_t raw_len;
+    struct bytes data;
 };
 
 /* How to send; implemented by export_http.c, export_grpc.c and file_export.c. Everything but
@@ -52,21 +60,38 @@ struct sender_options {
 
 struct sender {
     const struct sender_ops *ops; /* first in a struct of its own */
+    bool dislikes_zstd;           /* it took gzip where it had refused zstd */
 };
 
 struct sender_ops {
     struct sender *(*make)(const struct sender_options *o);
-    void (*send)(struct sender *s, enum codec codec, size_t raw_len, struct bytes packed,
-                 struct export_outcome *ret);
+    /* One of the two: a body, packed as wanted; or the request as it is kept. */
+    void (*send)(struct sender *s, enum codec codec, struct bytes body, struct export_outcome *ret);
+    void (*keep)(struct sender *s, const struct export_packed *p, struct export_outcome *ret);
     void (*free)(struct sender *s);
     bool has_spool; /* what it cannot send is worth keeping on disk */
 };
 
 extern const struct sender_ops http_sender, grpc_sender, file_sender;
 
-/* For senders: the plain bytes, in a block that unpacked_done() frees. */
-int export_unpack(enum codec codec, size_t raw_len, struct bytes packed, struct budget *b,
-                  struct unpacked *ret, struct error *err);
+/* Sends by whatever way the sender has; `wanted` is how the configuration has it packed. */
+void export_send(struct sender *s, enum codec wanted, const struct export_packed *p,
+                 struct export_outcome *ret);
+
+int export_pack(enum codec codec, struct bytes plain, struct buf *out);
+/* The plain bytes, in a block that unpacked_done() frees. */
+int export_unpack(const struct export_packed *p, struct budget *b, struct unpacked *ret,
+                  struct error *err);
+
+/* ---- For senders ---- */
+
+/* The configured headers, and the token; returns how many. There is room for more of one's own. */
+#define EXPORT_OWN_HEADERS 4
+size_t export_headers(const struct sender_options *o, struct buf *authorization,
+                      struct http_header *to);
+
+/* There was no answer, for this reason. */
+void export_failed(int r, const struct error *err, struct export_outcome *ret);
 
 /* What an ExportProfilesServiceResponse says: rejected profiles, and words. */
 void export_read_response(struct bytes response, struct export_outcome *ret);

@@ -1,7 +1,5 @@
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/must.h"
@@ -9,10 +7,9 @@
 #include "relay/export.h"
 #include "wire/protobuf.h"
 
-#define ANSWER_MAX  ((uint64_t)64 << 10)
-#define BUDGET      ((size_t)96 << 20) /* a request in plain, where packing is not wanted */
-#define NS_PER_S    1000000000
-#define OWN_HEADERS 3
+#define ANSWER_MAX ((uint64_t)64 << 10)
+#define BUDGET     ((size_t)1 << 20) /* of an answer */
+#define NS_PER_S   1000000000
 
 struct http_sending {
     struct sender base;
@@ -59,7 +56,7 @@ static struct bytes status_message(struct bytes body)
     return r.failure ? (struct bytes){0} : message;
 }
 
-static void judge(const struct http_sending *h, const struct http_answer *a,
+static void judge(const struct http_sending *h, const struct http_answer *a, enum codec codec,
                   struct export_outcome *ret)
 {
     struct bytes type = http_media_type(http_answer_header(a, "content-type"));
@@ -80,72 +77,39 @@ static void judge(const struct http_sending *h, const struct http_answer *a,
         snprintf(ret->text, sizeof(ret->text), "%s", err.text);
     ret->result = http_should_retry(0, a) ? EXPORT_RETRY : EXPORT_REFUSED;
     ret->delay_ms = a->retry_after_ms;
+    ret->dislikes_packing = a->status == 415 && codec == CODEC_ZSTD;
 }
 
-static size_t make_headers(const struct http_sending *h, bool is_packed, enum codec codec,
-                           struct buf *authorization, struct http_header *to)
-{
-    const struct export_settings *s = &h->o.child->settings;
-    bool has_authorization = false;
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n_headers; i++) {
-        has_authorization = has_authorization || bytes_are(s->headers[i].name, "authorization");
-        to[n++] = s->headers[i];
-    }
-    to[n++] = (struct http_header){BYTES("content-type"), BYTES("application/x-protobuf")};
-    if (is_packed)
-        to[n++] = (struct http_header){BYTES("content-encoding"),
-                                       codec == CODEC_GZIP ? BYTES("gzip") : BYTES("zstd")};
-    if (!has_authorization && relay_authorization(h->o.child, authorization))
-        to[n++] = (struct http_header){BYTES("authorization"), buf_bytes(authorization)};
-    return n;
-}
-
-static void post(struct http_sending *h, const struct http_fetch *f, struct budget *b,
-                 struct export_outcome *ret)
-{
-    struct http_answer a;
-    struct error err;
-    int r = http_fetch(h->client, f, b, &a, &err);
-
-    if (r == 0) {
-        judge(h, &a, ret);
-        http_answer_done(b, &a);
-        return;
-    }
-    /* Nobody has refused it: a certificate can be renewed, a name appear, a wall be opened. Only
-     * an answer that is far too long was one. */
-    ret->result = r == -ENOBUFS ? EXPORT_REFUSED : EXPORT_RETRY;
-    snprintf(ret->text, sizeof(ret->text), "%s", err.text);
-}
-
-static void send_request(struct sender *s, enum codec codec, size_t raw_len, struct bytes packed,
+static void send_request(struct sender *s, enum codec codec, struct bytes body,
                          struct export_outcome *ret)
 {
     struct http_sending *h = OWNER_OF(s, struct http_sending, base);
-    bool is_packed = h->o.child->settings.codec != CODEC_NONE;
-    struct http_header headers[EXPORT_HEADERS_MAX + OWN_HEADERS];
+    struct http_header headers[EXPORT_HEADERS_MAX + EXPORT_OWN_HEADERS];
     CLEANUP(buf_done) struct buf authorization = {0};
-    struct unpacked plain = {0};
+    size_t n = export_headers(&h->o, &authorization, headers);
+    struct http_answer a;
     struct budget b;
     struct error err;
 
-    budget_init(&b, BUDGET);
-    if (!is_packed && export_unpack(codec, raw_len, packed, &b, &plain, &err) < 0) {
-        ret->result = EXPORT_REFUSED;
-        snprintf(ret->text, sizeof(ret->text), "%s", err.text);
-        return;
-    }
+    headers[n++] = (struct http_header){BYTES("content-type"), BYTES("application/x-protobuf")};
+    if (codec != CODEC_NONE)
+        headers[n++] = (struct http_header){BYTES("content-encoding"),
+                                            codec == CODEC_GZIP ? BYTES("gzip") : BYTES("zstd")};
     struct http_fetch f = {.method = "POST",
                            .url = h->o.target->url,
                            .headers = headers,
-                           .n_headers = make_headers(h, is_packed, codec, &authorization, headers),
-                           .body = is_packed ? packed : (struct bytes){plain.data, plain.len},
+                           .n_headers = n,
+                           .body = body,
                            .answer_max = ANSWER_MAX,
-                           .is_repeatable = true}; /* the connection died before an answer */
-    post(h, &f, &b, ret);
-    unpacked_done(&b, &plain);
+                           .is_repeatable = true}; /* a kept connection that died said nothing */
+    budget_init(&b, BUDGET);
+    int failed = http_fetch(h->client, &f, &b, &a, &err);
+    if (failed < 0) {
+        export_failed(failed, &err, ret);
+        return;
+    }
+    judge(h, &a, codec, ret);
+    http_answer_done(&b, &a);
 }
 
 const struct sender_ops http_sender = {

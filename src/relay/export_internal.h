@@ -39,6 +39,8 @@ struct exporter {
     uint32_t failures;                    /* in a row */
     int64_t retry_at, drain_at, spill_at; /* not before */
     int64_t refusal_logged, partial_logged, disk_logged;
+    uint64_t stuck_number, stuck_since; /* the oldest of the spool, while it fails */
+    uint32_t stuck_tries;
     struct random random;
     struct export_counts counts;
     struct spool_counts spooled;

@@ -306,7 +306,7 @@ static int open_folder(struct file_sending *f, struct error *err)
     return r;
 }
 
-static void write_request(struct sender *s, enum codec codec, size_t raw_len, struct bytes packed,
+static void write_request(struct sender *s, const struct export_packed *p,
                           struct export_outcome *ret)
 {
     struct file_sending *f = OWNER_OF(s, struct file_sending, base);
@@ -317,7 +317,7 @@ static void write_request(struct sender *s, enum codec codec, size_t raw_len, st
     budget_init(&b, BUDGET);
     int r = open_folder(f, &err);
     if (r == 0)
-        r = export_unpack(codec, raw_len, packed, &b, &plain, &err);
+        r = export_unpack(p, &b, &plain, &err);
     if (r == 0) {
         struct bytes otlp = {plain.data, plain.len};
         r = f->is_otlp ? write_otlp(f, otlp, &err) : write_profiles(f, otlp, &err);
@@ -332,4 +332,4 @@ static void write_request(struct sender *s, enum codec codec, size_t raw_len, st
     snprintf(ret->text, sizeof(ret->text), "%s", err.text);
 }
 
-const struct sender_ops file_sender = {.make = make, .send = write_request, .free = free_sender};
+const struct sender_ops file_sender = {.make = make, .keep = write_request, .free = free_sender};

@@ -95,6 +95,9 @@ static int add_grpc(struct export_settings *s, const char *text, struct error *e
     int r = url_parse(buf_cstr(&url), &u, err);
     if (r < 0)
         return r;
+    if (u.userinfo[0])
+        return error_set(err, -EINVAL, "%s://%s has a user name: say it by a header instead",
+                         is_tls ? "grpcs" : "grpc", u.host);
     if (rest[len] && strcmp(rest + len, "/") != 0)
         return error_set(err, -EINVAL, "\"%s\" has a path, which gRPC has no use for", text);
     add_target(s, EXPORT_GRPC, must_copy(buf_bytes(&url)),
