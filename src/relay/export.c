@@ -409,11 +409,11 @@ static void open_folder(struct exporters *e, const char *path)
     }
 }
 
+/* Whoever still runs may yet add something: the list itself stays. */
 static void stop(void *part)
 {
     struct exporters *e = part;
     struct timespec until;
-    bool all_ended = true;
 
     for (size_t i = 0; i < e->n; i++) {
         struct exporter *x = &e->list[i];
@@ -427,18 +427,10 @@ static void stop(void *part)
     until.tv_sec++;
     for (size_t i = 0; i < e->n; i++) {
         struct exporter *x = &e->list[i];
-        bool has_ended = !x->is_running || pthread_timedjoin_np(x->thread, NULL, &until) == 0;
-        all_ended = all_ended && has_ended;
-        if (!has_ended)
-            continue;
+        if (x->is_running && pthread_timedjoin_np(x->thread, NULL, &until) != 0)
+            continue; /* a name server does not answer: it ends with the process */
         x->sender->ops->free(x->sender);
         spool_close(x->spool);
-        while (x->first)
-            item_unref(pop(x));
-    }
-    if (all_ended) {
-        fs_free(e->fs);
-        free(e);
     }
 }
 

@@ -87,7 +87,7 @@ int export_unpack(const struct export_packed *p, struct budget *b, struct unpack
 
 /* The configured headers, and the token; returns how many. There is room for more of one's own. */
 #define EXPORT_OWN_HEADERS 4
-size_t export_headers(const struct sender_options *o, struct buf *authorization,
+size_t export_headers(const struct relay_child *c, struct buf *authorization,
                       struct http_header *to);
 
 /* There was no answer, for this reason. */

@@ -62,7 +62,7 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
     struct grpc_request r = {
         .path = EXPORT_METHOD,
         .headers = headers,
-        .n_headers = export_headers(&g->o, &authorization, headers),
+        .n_headers = export_headers(g->o.child, &authorization, headers),
         .message = body,
         .encoding = codec == CODEC_NONE   ? GRPC_IDENTITY
                     : codec == CODEC_GZIP ? GRPC_GZIP

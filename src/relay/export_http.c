@@ -86,7 +86,7 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
     struct http_sending *h = OWNER_OF(s, struct http_sending, base);
     struct http_header headers[EXPORT_HEADERS_MAX + EXPORT_OWN_HEADERS];
     CLEANUP(buf_done) struct buf authorization = {0};
-    size_t n = export_headers(&h->o, &authorization, headers);
+    size_t n = export_headers(h->o.child, &authorization, headers);
     struct http_answer a;
     struct budget b;
     struct error err;

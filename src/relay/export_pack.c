@@ -95,10 +95,10 @@ void export_failed(int r, const struct error *err, struct export_outcome *ret)
     snprintf(ret->text, sizeof(ret->text), "%s", err->text);
 }
 
-size_t export_headers(const struct sender_options *o, struct buf *authorization,
+size_t export_headers(const struct relay_child *c, struct buf *authorization,
                       struct http_header *to)
 {
-    const struct export_settings *s = &o->child->settings;
+    const struct export_settings *s = &c->settings;
     bool has_authorization = false;
     size_t n = 0;
 
@@ -106,7 +106,7 @@ size_t export_headers(const struct sender_options *o, struct buf *authorization,
         has_authorization = has_authorization || bytes_are(s->headers[i].name, "authorization");
         to[n++] = s->headers[i];
     }
-    if (!has_authorization && relay_authorization(o->child, authorization))
+    if (!has_authorization && relay_authorization(c, authorization))
         to[n++] = (struct http_header){BYTES("authorization"), buf_bytes(authorization)};
     return n;
 }

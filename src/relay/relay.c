@@ -19,7 +19,7 @@
 #define QUEUE_MAX_BYTES  ((uint64_t)32 << 20)
 #define QUEUE_MAX        4096
 #define RESTART_NS       ((int64_t)1000 * 1000 * 1000)
-#define END_WAIT_MS      3000
+#define END_WAIT_MS      7000
 #define MESSAGES_AT_ONCE 16
 
 /* What did not fit the socket. */

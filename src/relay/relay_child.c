@@ -14,20 +14,24 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/le.h"
 #include "relay/export.h"
+#include "relay/export_upload.h"
 #include "relay/relay_internal.h"
 #include "relay/relay_link.h"
 #include "relay/relay_sandbox.h"
+#include "relay/scrape_part.h"
 #include "wire/log.h"
 
 #define COUNTS_EVERY_NS  ((int64_t)5 * 1000 * 1000 * 1000)
 #define FLUSH_LOOK_NS    ((int64_t)10 * 1000 * 1000)
 #define FLUSH_MAX_MS     60000
-#define END_S            2
+#define END_S            6
+#define STOP_MS          1500
 #define TOKEN_MAX        4096
 #define MESSAGES_AT_ONCE 16
 #define KEEP_BYTES       ((size_t)128 << 10)
@@ -35,6 +39,8 @@
 /* In the order of starting: whoever makes profiles comes behind who sends them. */
 static const struct relay_part *const parts[] = {
     &export_part,
+    &upload_part,
+    &scrape_part,
 };
 
 /* The socket, and what is due on the main thread. */
@@ -297,11 +303,39 @@ static void start_parts(struct relay_link *l)
     }
 }
 
+struct stopping {
+    const struct relay_part *part;
+    void *state;
+};
+
+static void *stop_part(void *arg)
+{
+    struct stopping *s = arg;
+
+    s->part->stop(s->state);
+    return NULL;
+}
+
+/* Those that make profiles may wait for others when they are to end; nobody waits for them for
+ * long. Exporters come last: what they have must reach the disk. */
 static void stop_parts(struct relay_link *l)
 {
-    for (size_t i = ARRAY_SIZE(parts); i-- > 0;)
-        if (l->started[i])
-            parts[i]->stop(l->started[i]);
+    static struct stopping stopping[ARRAY_SIZE(parts)];
+    struct timespec until;
+    pthread_t thread;
+
+    for (size_t i = ARRAY_SIZE(parts); i-- > 0;) {
+        if (!l->started[i])
+            continue;
+        stopping[i] = (struct stopping){parts[i], l->started[i]};
+        if (pthread_create(&thread, NULL, stop_part, &stopping[i]) != 0)
+            continue;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += STOP_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_timedjoin_np(thread, NULL, &until);
+    }
 }
 
 static int start_loop(struct relay_link *l, struct error *err)
