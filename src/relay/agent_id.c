@@ -54,7 +54,7 @@ static void name_after(uint64_t number, char ret[AGENT_ID_MAX])
 /* Of two agents that start at once in one folder one makes the file, and both read it. */
 static int keep(const char *path, const char *id, struct error *err)
 {
-    char temporary[PATH_MAX];
+    char temporary[PATH_MAX + 16];
     snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid());
 
     CLEANUP(closep)

@@ -19,12 +19,14 @@
 
 #include "base/cleanup.h"
 #include "base/le.h"
+#include "relay/control_client.h"
 #include "relay/export.h"
 #include "relay/export_upload.h"
 #include "relay/relay_internal.h"
 #include "relay/relay_link.h"
 #include "relay/relay_sandbox.h"
 #include "relay/scrape_part.h"
+#include "relay/status_server.h"
 #include "wire/log.h"
 
 #define COUNTS_EVERY_NS  ((int64_t)5 * 1000 * 1000 * 1000)
@@ -41,6 +43,8 @@ static const struct relay_part *const parts[] = {
     &export_part,
     &upload_part,
     &scrape_part,
+    &control_part,
+    &status_part,
 };
 
 /* The socket, and what is due on the main thread. */

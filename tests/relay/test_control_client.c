@@ -64,7 +64,7 @@ struct world {
     struct http_server *server;
     struct relay_child child;
     struct control_client *client;
-    char url[64], seen[64][1024]; /* "POST /path?query auth\nbody" */
+    char url[64], seen[32][1024]; /* "POST /path?query auth\nbody" */
     unsigned n_seen;
     /* What it does. */
     bool forgets, is_other_product, is_closed;
@@ -121,7 +121,7 @@ static void on_request(void *ctx, struct http_exchange *x)
     int64_t wait = 0;
 
     pthread_mutex_lock(&lock);
-    snprintf(w->seen[w->n_seen++ % 64], 1024, "%.*s %.*s?%.*s %.*s\n%.*s",
+    snprintf(w->seen[w->n_seen++ % 32], 1024, "%.*s %.*s?%.*s %.*s\n%.*s",
              (int)x->request.method.len, (const char *)x->request.method.data,
              (int)x->request.path.len, (const char *)x->request.path.data,
              (int)x->request.query.len, (const char *)x->request.query.data, (int)auth.len,
