@@ -127,8 +127,13 @@ uint32_t name_table_writer_raw(struct name_table_writer *w, struct bytes part)
 
 uint32_t name_table_writer_text(struct name_table_writer *w, struct bytes text)
 {
-    uint32_t at = name_table_writer_raw(w, text);
+    const uint8_t *end = bytes_find_byte(text, 0);
 
+    if (end)
+        text = bytes_head(text, (size_t)(end - text.data));
+    if (text.len == 0)
+        return 0;
+    uint32_t at = name_table_writer_raw(w, text);
     name_table_writer_raw(w, BYTES("\0"));
     return at;
 }

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/le.h"
 #include "host/parse_internal.h"
 #include "symbols/debug_file.h"
+#include "unwind/unwind_table.h"
 
 enum question {
     QUESTION_FACTS = 1,
@@ -146,6 +148,22 @@ static int files_open(struct files *f, const struct worker_question *q, struct e
     return 0;
 }
 
+static int write_all(int fd, struct bytes data, struct error *err)
+{
+    uint64_t at = 0;
+
+    while (data.len > 0) {
+        ssize_t n = pwrite(fd, data.data, data.len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_set(err, n < 0 ? -errno : -EIO, "could not write the result: %m");
+        data = bytes_from(data, (size_t)n);
+        at += (uint64_t)n;
+    }
+    return 0;
+}
+
 static int serve_facts(struct files *f, struct worker_answer *a, struct error *err)
 {
     struct parse_file file;
@@ -159,9 +177,16 @@ static int serve_facts(struct files *f, struct worker_answer *a, struct error *e
 
 static int serve_unwind(struct files *f, int out, struct error *err)
 {
-    (void)f;
-    (void)out;
-    return error_set(err, -EOPNOTSUPP, "unwind tables are not made yet");
+    struct unwind_table t = {0};
+    CLEANUP(buf_done) struct buf image = {0};
+
+    int r = unwind_table_build(f->elf, f->debug, &f->budget, &t, err);
+    if (r >= 0) {
+        unwind_table_write(&t, &image);
+        r = write_all(out, buf_bytes(&image), err);
+    }
+    unwind_table_done(&t);
+    return r;
 }
 
 static int serve_elf(uint8_t what, const struct worker_question *q, struct worker_answer *a,
