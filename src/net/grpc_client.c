@@ -79,6 +79,9 @@ static int move(struct grpc_client *c, struct error *err)
         buf_clear(&c->out);
         c->out_at = 0;
         grpc_session_output(c->session, &c->out);
+        int code;
+        if (c->out.len == 0 && grpc_session_failure(c->session, &code))
+            return broken(c, err);
     }
     int r = client_conn_move(&c->conn, bytes_from(buf_bytes(&c->out), c->out_at), c->chunk, CHUNK,
                              &moved, err);

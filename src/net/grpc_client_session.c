@@ -22,7 +22,7 @@ struct grpc_session {
     nghttp2_session *nghttp2;
     const char *failure; /* of the connection */
     int failure_code;
-    bool is_going_away;
+    bool is_going_away, is_greeted;
 
     /* Of the call. */
     const struct grpc_request *request;
@@ -119,6 +119,7 @@ static int on_frame(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 {
     struct grpc_session *s = arg;
 
+    s->is_greeted = true;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         s->is_going_away = true;
         if (s->stream > frame->goaway.last_stream_id)
@@ -299,6 +300,14 @@ int grpc_session_begin(struct grpc_session *s, const struct grpc_request *r, con
 
 /* ---- Bytes ---- */
 
+static bool broke_rules(struct grpc_session *s)
+{
+    return fail(s, -EPROTO,
+                !s->is_greeted     ? "the server does not speak HTTP/2"
+                : s->is_going_away ? "the server ended the connection"
+                                   : "the server breaks the rules of HTTP/2");
+}
+
 bool grpc_session_feed(struct grpc_session *s, struct bytes in)
 {
     if (s->failure)
@@ -309,12 +318,7 @@ bool grpc_session_feed(struct grpc_session *s, struct bytes in)
     ssize_t n = nghttp2_session_mem_recv(s->nghttp2, in.data, in.len);
     if (s->failure)
         return false;
-    if (n == NGHTTP2_ERR_BAD_CLIENT_MAGIC || n == NGHTTP2_ERR_PROTO || n < 0)
-        return fail(s, -EPROTO, "the server does not speak HTTP/2");
-    if (!nghttp2_session_want_read(s->nghttp2) && !nghttp2_session_want_write(s->nghttp2) &&
-        !s->is_answered)
-        return fail(s, -EPROTO, "the server ended the connection");
-    return true;
+    return n < 0 ? broke_rules(s) : true;
 }
 
 void grpc_session_output(struct grpc_session *s, struct buf *out)
@@ -327,9 +331,13 @@ void grpc_session_output(struct grpc_session *s, struct buf *out)
         if (n < 0)
             fail(s, -EPROTO, "the request cannot be sent");
         if (n <= 0)
-            return;
+            break;
         buf_add(out, data, (size_t)n);
     }
+    /* What the library objects to it tells the server first, then wants nothing more. */
+    if (!nghttp2_session_want_read(s->nghttp2) && !nghttp2_session_want_write(s->nghttp2) &&
+        !s->is_answered)
+        broke_rules(s);
 }
 
 /* ---- The answer ---- */
