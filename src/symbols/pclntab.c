@@ -146,8 +146,8 @@ static uint64_t function_pc(const struct pclntab *t, uint64_t i)
 struct record {
     struct bytes bytes; /* from the record on */
     uint64_t entry;
-    uint32_t name, file, line, n_pcdata, unit, start_line;
-    uint8_t n_funcdata;
+    uint32_t name, stack, file, line, n_pcdata, unit, start_line;
+    uint8_t n_funcdata, flags;
     size_t size; /* of the fixed part */
 };
 
@@ -168,6 +168,7 @@ static bool read_record(const struct pclntab *t, uint64_t i, struct record *ret)
         return false;
     const uint8_t *f = b.data + first;
     ret->name = get32(t, f);
+    ret->stack = get32(t, f + 12);
     ret->file = get32(t, f + 16);
     ret->line = get32(t, f + 20);
     ret->n_pcdata = get32(t, f + 24);
@@ -175,6 +176,7 @@ static bool read_record(const struct pclntab *t, uint64_t i, struct record *ret)
         ret->unit = get32(t, f + 28);
     if (t->version >= PCLNTAB_1_20)
         ret->start_line = get32(t, f + 32);
+    ret->flags = b.data[ret->size - 3];
     ret->n_funcdata = b.data[ret->size - 1];
     return true;
 }
@@ -340,4 +342,41 @@ struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct are
         pc = call.parent_pc;
     }
     return innermost;
+}
+
+bool pclntab_frame(const struct pclntab *t, uint64_t i, struct pclntab_frame *ret)
+{
+    struct record r;
+
+    if (!read_record(t, i, &r))
+        return false;
+    *ret = (struct pclntab_frame){
+        .start = r.entry,
+        .end = function_pc(t, i + 1),
+        .name = text_at(t->names, r.name),
+        .flags = t->version >= PCLNTAB_1_16 ? r.flags : 0,
+        .stack = r.stack,
+    };
+    return true;
+}
+
+void pclntab_stack_begin(const struct pclntab *t, const struct pclntab_frame *f,
+                         struct pclntab_stack *s)
+{
+    *s = (struct pclntab_stack){
+        .end = f->start, .bytes = -1, .left = bytes_from(t->values, f->stack)};
+}
+
+bool pclntab_stack_next(const struct pclntab *t, struct pclntab_stack *s)
+{
+    uint32_t delta, step;
+    bool is_first = s->start == 0;
+
+    if (!read_varint(&s->left, &delta) || (delta == 0 && !is_first) ||
+        !read_varint(&s->left, &step))
+        return false;
+    s->start = s->end;
+    s->bytes = (int32_t)((uint32_t)s->bytes + (delta & 1 ? ~(delta >> 1) : delta >> 1));
+    s->end += (uint64_t)step * t->quantum;
+    return step > 0;
 }

@@ -46,3 +46,29 @@ bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_functi
 /* The frames of one address, in the arena; NULL when it is in no function. Names and files are
  * borrowed from the table. */
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);
+
+/* How function i, in the order of their addresses, moves the stack pointer. */
+enum {
+    PCLNTAB_TOP_FRAME = 1,    /* has no caller (from Go 1.17 on; 0 before) */
+    PCLNTAB_WRITES_STACK = 2, /* changes to another stack (the same) */
+};
+
+struct pclntab_frame {
+    uint64_t start, end;
+    const char *name; /* NULL when it is damaged */
+    uint8_t flags;
+    uint32_t stack; /* where its table is */
+};
+/* i < t->n_functions; false when its record is damaged. */
+bool pclntab_frame(const struct pclntab *t, uint64_t i, struct pclntab_frame *ret);
+
+/* How far the stack pointer is below where it was at the function's start, in [start, end). */
+struct pclntab_stack {
+    uint64_t start, end;
+    int32_t bytes;
+    struct bytes left;
+};
+void pclntab_stack_begin(const struct pclntab *t, const struct pclntab_frame *f,
+                         struct pclntab_stack *s);
+/* False at the end of the table, or where it is damaged. */
+bool pclntab_stack_next(const struct pclntab *t, struct pclntab_stack *s);

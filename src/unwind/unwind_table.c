@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "unwind/cfi.h"
+#include "unwind/go_rows.h"
 
 void unwind_table_done(struct unwind_table *t)
 {
@@ -35,6 +36,7 @@ struct building {
     const struct cfi_machine *machine;
     struct row_builder rows;
     int damage; /* what the last section that could not be read said */
+    bool is_go, is_old_go;
 };
 
 /* A section that is damaged does not spoil what others say. */
@@ -107,19 +109,46 @@ static int read_debug_frame(struct building *b, struct elf_file *f, struct error
     return read_part(b, f, (struct cfi_section){0}, e->offset, e->size, err);
 }
 
+static int read_go(struct building *b, struct error *err)
+{
+    int r = go_rows_read(b->file, &b->rows, err);
+
+    b->is_go = r == 0;
+    b->is_old_go = r == -EOPNOTSUPP;
+    return r == -ENOENT || r == -EOPNOTSUPP ? 0 : take_result(b, r);
+}
+
+/* A separate debug file of the same machine. */
+static bool is_sibling(const struct elf_file *f, const struct elf_file *debug)
+{
+    return debug && debug->machine == f->machine && debug->is_64 && !debug->is_big_endian;
+}
+
+static int read_all(struct building *b, struct elf_file *debug, struct error *err)
+{
+    int r = read_eh_frame(b, err);
+
+    if (r == 0)
+        r = read_go(b, err);
+    /* What the debug frames of Go programs say, its own table said already and better. */
+    if (r < 0 || b->is_go || b->is_old_go)
+        return r;
+    r = read_debug_frame(b, b->file, err);
+    return r == 0 && is_sibling(b->file, debug) ? read_debug_frame(b, debug, err) : r;
+}
+
 static int build(struct building *b, struct elf_file *debug, struct unwind_table *ret,
                  struct error *err)
 {
     struct unwind_table t = {0};
-    int r = read_eh_frame(b, err);
+    int r = read_all(b, debug, err);
 
-    if (r == 0)
-        r = read_debug_frame(b, b->file, err);
-    if (r == 0 && debug && debug->machine == b->file->machine && debug->is_64 &&
-        !debug->is_big_endian)
-        r = read_debug_frame(b, debug, err);
     if (r < 0)
         return r;
+    if (b->rows.rows.len == 0 && b->is_old_go) {
+        *ret = (struct unwind_table){.budget = b->rows.budget, .wants_frame_pointers = true};
+        return 0;
+    }
     if (b->rows.rows.len == 0 && !budget_failed(b->rows.budget))
         return b->damage < 0 ? b->damage
                              : error_set(err, -ENODATA, "the file says nothing about unwinding");
