@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "unwind/cfi.h"
+#include "unwind/code_rows.h"
 #include "unwind/go_rows.h"
 
 void unwind_table_done(struct unwind_table *t)
@@ -134,7 +135,9 @@ static int read_all(struct building *b, struct elf_file *debug, struct error *er
     if (r < 0 || b->is_go || b->is_old_go)
         return r;
     r = read_debug_frame(b, b->file, err);
-    return r == 0 && is_sibling(b->file, debug) ? read_debug_frame(b, debug, err) : r;
+    if (r == 0 && is_sibling(b->file, debug))
+        r = read_debug_frame(b, debug, err);
+    return r == 0 ? code_rows_read(b->file, &b->rows, err) : r;
 }
 
 static int build(struct building *b, struct elf_file *debug, struct unwind_table *ret,
