@@ -51,8 +51,12 @@ struct agent {
     void (*finished)(void *arg);
     void *finished_arg;
 
+    bool is_flushing, is_flushed;
+    int64_t flush_until_ns;
+
     struct agent_counts counts;
-    uint64_t lost_seen;
+    struct governor_reading reading; /* the last */
+    struct buf relay_counts;         /* JSON, as the relay told them last */
 };
 
 enum {
@@ -61,9 +65,6 @@ enum {
     AGENT_ATTRIBUTE_CPU = 4,
     AGENT_ATTRIBUTE_TIME = 8
 };
-
-void agent_log(const struct agent *a, int level, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* intake.c: events of the ring. */
 void agent_drain(struct agent *a);
@@ -77,3 +78,4 @@ bool agent_try_publish(struct agent *a, int64_t now_ns);
 
 /* agent_status.c */
 void agent_metrics(struct agent *a, struct buf *text);
+void agent_targets(struct agent *a, struct buf *json); /* Go programs that listen */

@@ -502,7 +502,7 @@ static void free_idle(struct code_files *files, uint32_t i, int64_t now_ns)
 }
 
 /* Descriptors are few, and what is needed of a file is mostly asked for soon after it is opened. */
-static void close_idle(struct code_file *f, int64_t now_ns)
+static void close_idle(const struct code_files *files, struct code_file *f, int64_t now_ns)
 {
     if (f->fd < 0)
         return;
@@ -513,7 +513,7 @@ static void close_idle(struct code_file *f, int64_t now_ns)
     bool is_done = f->names >= CODE_PART_READY && f->unwind >= CODE_PART_READY;
     bool is_asked =
         f->names == CODE_PART_ASKED || f->unwind == CODE_PART_ASKED || f->state == CODE_FILE_ASKED;
-    if (is_asked || (!is_done && now_ns - f->opened_ns < FD_IDLE_NS))
+    if (is_asked || files->o.keeps_open || (!is_done && now_ns - f->opened_ns < FD_IDLE_NS))
         return;
     close_fd(&f->fd);
     close_fd(&f->debug_fd);
@@ -529,7 +529,7 @@ void code_files_tick(struct code_files *files, int64_t now_ns)
         if (f->unwind == CODE_PART_NONE && f->state == CODE_FILE_KNOWN && u->last_used != 0 &&
             files->tables_asked < TABLES_AT_ONCE)
             ask_unwind(files, f);
-        close_idle(f, now_ns);
+        close_idle(files, f, now_ns);
         free_idle(files, i, now_ns);
     }
 }

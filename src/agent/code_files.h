@@ -65,6 +65,7 @@ struct code_files_options {
     const char *const *debug_dirs;
     size_t n_debug_dirs;
     bool wants_names;
+    bool keeps_open;            /* files stay open: lines will be asked of them */
     void (*changed)(void *arg); /* something was learnt: processes that wait may be complete */
     void (*forgotten)(void *arg, uint32_t number); /* the number will mean another file */
     /* A file whose debug info could be uploaded; may be NULL. The descriptor is borrowed. */

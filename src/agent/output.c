@@ -2,6 +2,7 @@
 
 #include "agent/agent_internal.h"
 #include "agent/lines.h"
+#include "agent/log.h"
 #include "agent/publish.h"
 #include "base/clock.h"
 #include "formats/formats.h"
@@ -52,7 +53,7 @@ static void hand_over(struct agent *a, const struct profile_set *set)
         return;
     int r = format_otlp.encode(set, &out, &losses, &err);
     if (r < 0)
-        agent_log(a, 3, "a window cannot be encoded: %s", err.text);
+        log_line(3, "a window cannot be encoded: %s", err.text);
     else
         relay_send(a->relay, RELAY_PROFILES, buf_bytes(&out), -1);
 }
@@ -85,7 +86,7 @@ static void publish(struct agent *a, struct window *w)
             return;
         naming_renew(a->naming, true);
     }
-    agent_log(a, 2, "a window did not fit in memory and lost names or stacks (memory_max)");
+    log_line(2, "a window did not fit in memory and lost names or stacks (memory_max)");
 }
 
 static bool is_ready(struct agent *a, int64_t now_ns)

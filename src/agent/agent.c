@@ -1,0 +1,530 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/agent_internal.h"
+#include "agent/lines.h"
+#include "agent/log.h"
+#include "base/clock.h"
+#include "base/must.h"
+
+#define SECOND_NS        ((int64_t)1000000000)
+#define TICK_NS          (SECOND_NS / 4)
+#define TICK_FAST_NS     (SECOND_NS / 50) /* while something is being waited for */
+#define STATUS_NS        (5 * SECOND_NS)
+#define OFF_CPU_WALKS    5 /* a second */
+#define PROCESSES_MAX    8192
+#define FINISH_MS        3000
+#define OFF_CPU_USUAL_NS (10 * SECOND_NS / 1000)
+
+static uint32_t attribute_bits(const struct config_list *list)
+{
+    static const char *const names[] = {"thread.name", "thread.id", "cpu.id", "time"};
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+            if (strcmp(list->items[i], names[k]) == 0)
+                bits |= 1u << k;
+    return bits;
+}
+
+static uint32_t type_bits(const struct config_list *list)
+{
+    uint32_t bits = 0;
+    enum agent_type t;
+
+    for (size_t i = 0; i < list->n; i++)
+        if (agent_type_parse(list->items[i], &t))
+            bits |= 1u << t;
+    return bits;
+}
+
+/* ---- What is switched on ---- */
+
+static void set_rate(struct agent *a, uint32_t rate)
+{
+    struct error err;
+
+    agent_drain(a); /* what was sampled at the old rate counts at the old period */
+    if (probe_set_cpu_rate(a->probe, rate, &err) < 0) {
+        log_line(3, "the rate cannot be set to %u: %s", rate, err.text);
+        return;
+    }
+    a->rate = rate;
+    if (rate > 0)
+        a->period_ns = (uint64_t)SECOND_NS / rate;
+}
+
+static void set_types(struct agent *a, uint32_t types)
+{
+    struct error err;
+    uint32_t any = types | identity_all_kinds(a->rules);
+    bool off_cpu = any & (1u << AGENT_TYPE_OFF_CPU | 1u << AGENT_TYPE_LOCK);
+    bool faults = any & 1u << AGENT_TYPE_FAULTS;
+
+    if (a->ruling.mode == MODE_OFF || a->rate == 0)
+        off_cpu = faults = false;
+    if (probe_set_off_cpu(a->probe, off_cpu, &err) < 0 && off_cpu)
+        log_line(2, "no off-CPU profiles: %s", err.text);
+    if (probe_set_faults(a->probe, faults ? a->config->fault_period : 0, &err) < 0 && faults)
+        log_line(2, "no page fault profiles: %s", err.text);
+    a->types = types;
+    process_table_set_kinds(a->processes, types);
+}
+
+static void obey(struct agent *a)
+{
+    const struct governor_ruling *r = &a->ruling;
+    uint32_t types = r->types ? r->types : type_bits(&a->config->types);
+
+    set_rate(a, r->mode == MODE_OFF ? 0 : r->rate);
+    set_types(a, types);
+    if (r->shed >= SHED_NAMES)
+        naming_renew(a->naming, true);
+    if (r->shed >= SHED_TABLES)
+        code_files_shed(a->files);
+}
+
+static void govern(struct agent *a, int64_t now_ns)
+{
+    struct governor_reading reading = {0};
+    struct probe_stats stats;
+    struct worker_stats inspector, parser;
+    struct relay_stats relay = {0};
+    struct governor_ruling before = a->ruling;
+
+    probe_stats(a->probe, &stats);
+    worker_stats(a->inspector, &inspector);
+    worker_stats(a->parser, &parser);
+    if (a->relay)
+        relay_stats(a->relay, &relay);
+    meter_set_children(a->meter, (int[]){inspector.pid, parser.pid, relay.pid}, 3);
+    meter_read(a->meter, now_ns, stats.run_ns, stats.map_bytes, &reading);
+    a->reading = reading;
+    if (a->o.is_recording)
+        return;
+    gate_poll(a->gate, a->governor, now_ns);
+    if (!governor_feed(a->governor, &reading, &a->ruling))
+        return;
+    if (a->ruling.mode != before.mode || a->ruling.rate != before.rate)
+        log_line(1, "mode %s, %u samples per second%s%s", agent_mode_name(a->ruling.mode),
+                 a->ruling.rate, a->ruling.why[0] ? ": " : "", a->ruling.why);
+    obey(a);
+}
+
+/* ---- The round ---- */
+
+static void walk_threads(struct agent *a, int64_t now_ns)
+{
+    uint32_t any = a->types | identity_all_kinds(a->rules);
+    uint32_t wall = any & 1u << AGENT_TYPE_WALL, threads = any & 1u << AGENT_TYPE_THREADS;
+    uint32_t off_cpu = any & (1u << AGENT_TYPE_OFF_CPU | 1u << AGENT_TYPE_LOCK);
+    struct error err;
+
+    if (!(wall | threads | off_cpu) || a->rate == 0 || now_ns < a->next_walk_ns)
+        return;
+    uint32_t rate = wall || threads ? a->config->wall_rate : OFF_CPU_WALKS;
+    a->next_walk_ns = now_ns + SECOND_NS / rate;
+    uint32_t bits = (wall ? PROCESS_WALL : 0u) | (off_cpu ? PROCESS_OFF_CPU : 0u) |
+                    (threads ? PROCESS_THREADS : 0u);
+    if (probe_walk_threads(a->probe, bits, &err) < 0)
+        log_line(2, "a look at all threads failed: %s", err.text);
+}
+
+static void tell_relay(struct agent *a)
+{
+    CLEANUP(buf_done) struct buf status = {0}, metrics = {0};
+
+    if (!a->relay)
+        return;
+    agent_status(a, &status);
+    relay_send(a->relay, RELAY_STATUS, buf_bytes(&status), -1);
+    agent_metrics(a, &metrics);
+    relay_send(a->relay, RELAY_METRICS, buf_bytes(&metrics), -1);
+    if (a->config->scrape_local_go) {
+        buf_clear(&status);
+        agent_targets(a, &status);
+        relay_send(a->relay, RELAY_TARGETS, buf_bytes(&status), -1);
+    }
+}
+
+static void every_second(struct agent *a, int64_t now_ns)
+{
+    a->next_second_ns = now_ns + SECOND_NS;
+    probe_settings(a->probe)->now_s = (uint32_t)(now_ns / SECOND_NS) + 1;
+    govern(a, now_ns);
+    if (a->rate > 0)
+        set_rate(a, a->rate); /* CPUs that have come are taken in */
+    if (now_ns >= a->next_status_ns) {
+        a->next_status_ns = now_ns + STATUS_NS;
+        tell_relay(a);
+    }
+}
+
+static void finish_if_done(struct agent *a)
+{
+    if (!a->is_finishing || a->closing || !a->finished)
+        return;
+    void (*finished)(void *) = a->finished;
+    if (a->relay && !a->is_flushing) {
+        uint32_t ms = FINISH_MS;
+        a->is_flushing = true;
+        a->flush_until_ns = loop_now_ns(a->loop) + (FINISH_MS + 500) * (SECOND_NS / 1000);
+        relay_send(a->relay, RELAY_FLUSH, (struct bytes){(const uint8_t *)&ms, sizeof(ms)}, -1);
+        return;
+    }
+    if (a->relay && !a->is_flushed && loop_now_ns(a->loop) < a->flush_until_ns)
+        return;
+    a->finished = NULL;
+    finished(a->finished_arg);
+}
+
+static bool is_waiting(const struct agent *a)
+{
+    struct code_files_stats stats;
+
+    code_files_stats(a->files, &stats);
+    return a->closing || a->is_finishing || stats.asked > 0 ||
+           process_table_asking(a->processes) > 0;
+}
+
+static int64_t next_tick(const struct agent *a, int64_t now_ns)
+{
+    int64_t due = now_ns + (is_waiting(a) ? TICK_FAST_NS : TICK_NS);
+
+    if (a->next_walk_ns > now_ns && a->next_walk_ns < due)
+        due = a->next_walk_ns;
+    return due;
+}
+
+static void tick(struct agent *a)
+{
+    int64_t now = loop_now_ns(a->loop);
+
+    if (!a->is_finishing) {
+        agent_drain(a);
+        walk_threads(a, now);
+        if (now >= a->next_second_ns)
+            every_second(a, now);
+        if (now >= a->window_end_ns) {
+            a->window_end_ns = now + a->config->window_ns;
+            agent_close_window(a);
+        }
+    }
+    code_files_tick(a->files, now);
+    process_table_tick(a->processes, now);
+    (void)agent_try_publish(a, now);
+    finish_if_done(a);
+    loop_timer_start(&a->tick_timers, &a->tick, next_tick(a, now));
+}
+
+static void ticked(struct loop_timer *timer)
+{
+    tick(OWNER_OF(timer, struct agent, tick));
+}
+
+static void ring_ready(struct loop_io *io, uint32_t events)
+{
+    struct agent *a = OWNER_OF(io, struct agent, ring);
+
+    (void)events;
+    if (!a->is_finishing)
+        agent_drain(a);
+}
+
+/* ---- What others tell ---- */
+
+static void file_learnt(void *arg)
+{
+    struct agent *a = arg;
+
+    process_table_poke(a->processes);
+    /* Soon, and once for all that is learnt at a time. */
+    loop_timer_start(&a->tick_timers, &a->tick, loop_now_ns(a->loop) + SECOND_NS / 1000);
+}
+
+static void file_forgotten(void *arg, uint32_t number)
+{
+    struct agent *a = arg;
+
+    naming_forget_file(a->naming, number);
+}
+
+static void file_offered(void *arg, const struct code_file *f, int fd)
+{
+    struct agent *a = arg;
+
+    if (a->relay && a->config->upload_debug_files)
+        relay_send(a->relay, RELAY_DEBUG_FILE, bytes_of(f->parsed.facts.build_id), fd);
+}
+
+static void process_learnt(void *arg, struct process *p)
+{
+    struct agent *a = arg;
+
+    if (p->has_jit)
+        process_want_jit_names(a->processes, p, loop_now_ns(a->loop));
+}
+
+static void relay_told(void *arg, enum relay_kind kind, struct bytes data)
+{
+    struct agent *a = arg;
+
+    if (kind == RELAY_DIRECTIVE) {
+        gate_directive(a->gate, a->governor, data, loop_now_ns(a->loop));
+        a->next_second_ns = 0;
+    } else if (kind == RELAY_FLUSHED) {
+        a->is_flushed = true;
+    } else if (kind == RELAY_COUNTS) {
+        buf_clear(&a->relay_counts);
+        buf_add_bytes(&a->relay_counts, data);
+    }
+}
+
+/* ---- Starting ---- */
+
+/* Names of the kernel's functions, read while that is allowed. */
+static struct name_table *kernel_names(struct agent *a)
+{
+    CLEANUP(closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+    CLEANUP(closep) int memfd = memfd_create("vesta-kernel", MFD_CLOEXEC);
+    CLEANUP(buf_done) struct buf q = {0}, answer = {0};
+    struct name_table *names = NULL;
+    struct error err = {""};
+    int fds[] = {fd, fd, memfd}, other = -1;
+
+    parse_question_kallsyms(&q);
+    int r = fd < 0 || memfd < 0
+                ? -errno
+                : worker_ask_now(a->parser, buf_bytes(&q), fds, 3, &answer, &other, &err);
+    if (r == 0)
+        r = name_table_open(TAKE_FD(memfd), &names, &err);
+    if (r < 0)
+        log_line(2, "functions of the kernel have no names: %s",
+                 err.text[0] ? err.text : strerror(-r));
+    return r < 0 ? NULL : names;
+}
+
+static int start_workers(struct agent *a, struct error *err)
+{
+    int r = worker_new(a->loop, &inspect_worker, &a->inspector, err);
+
+    if (r == 0)
+        r = worker_new(a->loop, &parse_worker, &a->parser, err);
+    return r;
+}
+
+static void start_tables(struct agent *a)
+{
+    const struct agent_config *c = a->config;
+    bool wants_names = strcmp(c->symbols, "none") != 0;
+
+    a->files = code_files_new(&(struct code_files_options){
+        .probe = a->probe,
+        .inspector = a->inspector,
+        .parser = a->parser,
+        .cache = a->cache,
+        .debug_dirs = c->debug_dirs.items,
+        .n_debug_dirs = c->debug_dirs.n,
+        .wants_names = wants_names,
+        .keeps_open = strcmp(c->symbols, "lines") == 0,
+        .changed = file_learnt,
+        .forgotten = file_forgotten,
+        .offer = file_offered,
+        .arg = a,
+    });
+    a->processes = process_table_new(&(struct process_table_options){
+        .probe = a->probe,
+        .inspector = a->inspector,
+        .parser = a->parser,
+        .files = a->files,
+        .rules = a->rules,
+        .kinds = a->types,
+        .finds_ports = c->scrape_local_go,
+        .known = process_learnt,
+        .arg = a,
+        .max = PROCESSES_MAX,
+    });
+    a->naming = naming_new(&(struct naming_options){
+        .files = a->files,
+        .kernel = wants_names ? kernel_names(a) : NULL,
+        .memory_max = (size_t)c->memory_max / 4,
+        .wants_names = wants_names,
+    });
+    a->waits = waits_new(&(struct waits_options){.count = agent_count_wait, .arg = a});
+}
+
+static void start_governor(struct agent *a)
+{
+    const struct agent_config *c = a->config;
+    struct governor_limits limits = {.rate = c->rate,
+                                     .burst_rate = c->burst_rate,
+                                     .cpu_budget = c->cpu_budget / 1000.0,
+                                     .burst_cpu_budget = c->burst_cpu_budget / 1000.0,
+                                     .host_cpu_high = c->host_cpu_high / 100.0,
+                                     .process_cpu_high = c->process_cpu_high / 100.0,
+                                     .burst_max_ns = c->burst_max_ns,
+                                     .memory_max = c->memory_max};
+
+    a->governor = governor_new(&limits);
+    a->meter = meter_new("/proc");
+    a->gate = gate_new(c);
+    a->ruling = (struct governor_ruling){.mode = MODE_NORMAL, .rate = c->rate};
+}
+
+static int start_probe(struct agent *a, struct error *err)
+{
+    const struct agent_config *c = a->config;
+    struct probe_options o = {
+        .table_bytes = c->table_bytes, .prefers_cycles = c->prefers_cycles, .wanted = UINT32_MAX};
+    int r = probe_open(&o, &a->probe, err);
+
+    if (r < 0)
+        return r;
+    struct unwind_settings *s = probe_settings(a->probe);
+    s->now_s = (uint32_t)(loop_now_ns(a->loop) / SECOND_NS) + 1;
+    s->young_ms = (uint32_t)(c->young_ns / (SECOND_NS / 1000));
+    s->wall_tick_ns = (uint64_t)SECOND_NS / c->wall_rate;
+    s->off_cpu_usual_ns = OFF_CPU_USUAL_NS;
+    s->own_tgid = c->own_process ? 0 : (uint32_t)getpid();
+    (void)probe_measure(a->probe, err);
+    a->ring = (struct loop_io){probe_fd(a->probe), ring_ready};
+    return loop_watch(a->loop, &a->ring, EPOLLIN, err);
+}
+
+static void start_cache(struct agent *a)
+{
+    struct error err;
+
+    if (a->config->cache_dir[0] &&
+        name_cache_open(a->config->cache_dir, a->config->cache_max, &a->cache, &err) < 0)
+        log_line(2, "names are not kept between runs: %s", err.text);
+}
+
+static int start(struct agent *a, struct error *err)
+{
+    int r = 0;
+
+    /* The relay first: it shall inherit nothing. */
+    if (!a->o.is_recording)
+        r = relay_start(a->loop, a->config, relay_told, a, &a->relay, err);
+    if (r == 0)
+        r = identity_rules_new(a->config, &a->rules, err);
+    if (r == 0)
+        r = start_workers(a, err);
+    if (r == 0)
+        r = start_probe(a, err);
+    if (r < 0)
+        return r;
+    start_cache(a);
+    a->host = identity_of_host(a->rules);
+    a->types = type_bits(&a->config->types);
+    a->attributes = attribute_bits(&a->config->sample_attributes);
+    start_governor(a);
+    start_tables(a);
+    process_table_list(a->processes);
+    return 0;
+}
+
+int agent_start(const struct agent_options *o, struct agent **ret, struct error *err)
+{
+    struct agent *a = must_calloc(1, sizeof(*a));
+
+    a->o = *o;
+    a->config = o->config;
+    a->loop = o->loop;
+    a->ring.fd = -1;
+    int r = start(a, err);
+    if (r < 0) {
+        agent_free(a);
+        return r;
+    }
+    int64_t now = loop_now_ns(a->loop);
+    agent_close_window(a); /* opens the first */
+    a->window_end_ns = now + a->config->window_ns;
+    obey(a);
+    a->tick_timers.expired = ticked;
+    loop_add_timers(a->loop, &a->tick_timers);
+    loop_timer_start(&a->tick_timers, &a->tick, now + TICK_FAST_NS);
+    *ret = a;
+    return 0;
+}
+
+void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)
+{
+    struct error err;
+
+    if (a->is_finishing)
+        return;
+    agent_drain(a);
+    (void)probe_set_cpu_rate(a->probe, 0, &err);
+    (void)probe_set_off_cpu(a->probe, false, &err);
+    (void)probe_set_faults(a->probe, 0, &err);
+    agent_drain(a);
+    a->is_finishing = true;
+    a->finished = done;
+    a->finished_arg = arg;
+    agent_close_window(a);
+    loop_timer_start(&a->tick_timers, &a->tick, loop_now_ns(a->loop));
+}
+
+static void free_window(struct window *w)
+{
+    window_free(w); /* processes go with their table */
+}
+
+void agent_free(struct agent *a)
+{
+    if (!a)
+        return;
+    loop_timer_stop(&a->tick);
+    if (a->ring.fd >= 0)
+        loop_forget(a->loop, &a->ring);
+    worker_free(a->inspector);
+    worker_free(a->parser);
+    lines_free(a->lines);
+    free_window(a->window);
+    free_window(a->closing);
+    waits_free(a->waits);
+    process_table_free(a->processes);
+    naming_free(a->naming);
+    code_files_free(a->files);
+    name_cache_close(a->cache);
+    identity_free(a->host);
+    identity_rules_free(a->rules);
+    governor_free(a->governor);
+    gate_free(a->gate);
+    meter_free(a->meter);
+    probe_close(a->probe);
+    relay_free(a->relay);
+    buf_done(&a->relay_counts);
+    free(a);
+}
+
+void agent_signal(struct agent *a, int signo)
+{
+    if (!a->gate)
+        return;
+    gate_signal(a->gate, a->governor, signo, loop_now_ns(a->loop));
+    a->next_second_ns = 0;
+}
+
+void agent_counts(struct agent *a, struct agent_counts *ret)
+{
+    struct probe_stats stats;
+
+    probe_stats(a->probe, &stats);
+    *ret = a->counts;
+    ret->lost = stats.lost;
+    ret->processes = process_table_count(a->processes);
+}
