@@ -13,9 +13,9 @@
 
 #include "agent/agent_internal.h"
 #include "agent/lines.h"
-#include "agent/log.h"
 #include "base/clock.h"
 #include "base/must.h"
+#include "wire/log.h"
 
 #define SECOND_NS        ((int64_t)1000000000)
 #define TICK_NS          (SECOND_NS / 4)
@@ -49,6 +49,15 @@ static uint32_t type_bits(const struct config_list *list)
     return bits;
 }
 
+void agent_log(const struct agent *a, int level, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_write((struct log_style){a->config->log_level, a->config->log_format}, level, fmt, ap);
+    va_end(ap);
+}
+
 /* ---- What is switched on ---- */
 
 static void set_rate(struct agent *a, uint32_t rate)
@@ -57,7 +66,7 @@ static void set_rate(struct agent *a, uint32_t rate)
 
     agent_drain(a); /* what was sampled at the old rate counts at the old period */
     if (probe_set_cpu_rate(a->probe, rate, &err) < 0) {
-        log_line(3, "the rate cannot be set to %u: %s", rate, err.text);
+        agent_log(a, 3, "the rate cannot be set to %u: %s", rate, err.text);
         return;
     }
     a->rate = rate;
@@ -75,9 +84,9 @@ static void set_types(struct agent *a, uint32_t types)
     if (a->ruling.mode == MODE_OFF || a->rate == 0)
         off_cpu = faults = false;
     if (probe_set_off_cpu(a->probe, off_cpu, &err) < 0 && off_cpu)
-        log_line(2, "no off-CPU profiles: %s", err.text);
+        agent_log(a, 2, "no off-CPU profiles: %s", err.text);
     if (probe_set_faults(a->probe, faults ? a->config->fault_period : 0, &err) < 0 && faults)
-        log_line(2, "no page fault profiles: %s", err.text);
+        agent_log(a, 2, "no page fault profiles: %s", err.text);
     a->types = types;
     process_table_set_kinds(a->processes, types);
 }
@@ -117,8 +126,8 @@ static void govern(struct agent *a, int64_t now_ns)
     if (!governor_feed(a->governor, &reading, &a->ruling))
         return;
     if (a->ruling.mode != before.mode || a->ruling.rate != before.rate)
-        log_line(1, "mode %s, %u samples per second%s%s", agent_mode_name(a->ruling.mode),
-                 a->ruling.rate, a->ruling.why[0] ? ": " : "", a->ruling.why);
+        agent_log(a, 1, "mode %s, %u samples per second%s%s", agent_mode_name(a->ruling.mode),
+                  a->ruling.rate, a->ruling.why[0] ? ": " : "", a->ruling.why);
     obey(a);
 }
 
@@ -138,7 +147,7 @@ static void walk_threads(struct agent *a, int64_t now_ns)
     uint32_t bits = (wall ? PROCESS_WALL : 0u) | (off_cpu ? PROCESS_OFF_CPU : 0u) |
                     (threads ? PROCESS_THREADS : 0u);
     if (probe_walk_threads(a->probe, bits, &err) < 0)
-        log_line(2, "a look at all threads failed: %s", err.text);
+        agent_log(a, 2, "a look at all threads failed: %s", err.text);
 }
 
 static void tell_relay(struct agent *a)
@@ -310,8 +319,8 @@ static struct name_table *kernel_names(struct agent *a)
     if (r == 0)
         r = name_table_open(TAKE_FD(memfd), &names, &err);
     if (r < 0)
-        log_line(2, "functions of the kernel have no names: %s",
-                 err.text[0] ? err.text : strerror(-r));
+        agent_log(a, 2, "functions of the kernel have no names: %s",
+                  err.text[0] ? err.text : strerror(-r));
     return r < 0 ? NULL : names;
 }
 
@@ -361,7 +370,9 @@ static void start_tables(struct agent *a)
         .memory_max = (size_t)c->memory_max / 4,
         .wants_names = wants_names,
     });
-    a->waits = waits_new(&(struct waits_options){.count = agent_count_wait, .arg = a});
+    a->waits = waits_new(
+        &(struct waits_calls){.count = agent_count_wait, .threads = agent_count_threads, .arg = a},
+        &(struct waits_limits){.memory_max = (size_t)c->memory_max / 8});
 }
 
 static void start_governor(struct agent *a)
@@ -408,7 +419,7 @@ static void start_cache(struct agent *a)
 
     if (a->config->cache_dir[0] &&
         name_cache_open(a->config->cache_dir, a->config->cache_max, &a->cache, &err) < 0)
-        log_line(2, "names are not kept between runs: %s", err.text);
+        agent_log(a, 2, "names are not kept between runs: %s", err.text);
 }
 
 static int start(struct agent *a, struct error *err)

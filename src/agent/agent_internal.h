@@ -66,10 +66,15 @@ enum {
     AGENT_ATTRIBUTE_TIME = 8
 };
 
+void agent_log(const struct agent *a, int level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* intake.c: events of the ring. */
 void agent_drain(struct agent *a);
 void agent_count_wait(void *arg, enum waits_type type, const struct event_sample *sample,
                       uint64_t value_ns);
+
+void agent_count_threads(void *arg, uint32_t tgid, const uint64_t ns[THREAD_STATES]);
 
 /* output.c: windows. */
 void agent_close_window(struct agent *a);

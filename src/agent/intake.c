@@ -92,12 +92,28 @@ void agent_count_wait(void *arg, enum waits_type type, const struct event_sample
         process_table_get(a->processes, e->tgid, e->start_ns, e->comm, loop_now_ns(a->loop));
     struct window_sample s = in_window(a, p, e, scratch());
 
-    s.kind = type == WAITS_WALL      ? AGENT_TYPE_WALL
-             : type == WAITS_THREADS ? AGENT_TYPE_THREADS
-                                     : AGENT_TYPE_OFF_CPU;
+    s.kind = type == WAITS_WALL ? AGENT_TYPE_WALL : AGENT_TYPE_OFF_CPU;
     s.value = value_ns;
     s.state = e->state;
     count(a, &s);
+}
+
+/* Threads of a process by state, on average over the window, in thousandths. */
+void agent_count_threads(void *arg, uint32_t tgid, const uint64_t ns[THREAD_STATES])
+{
+    struct agent *a = arg;
+    struct process *p = process_table_find(a->processes, tgid);
+    int64_t lasted = unix_ns() - a->window->start_unix_ns;
+
+    for (uint8_t state = 0; p && lasted > 0 && state < THREAD_STATES; state++) {
+        struct window_sample s = {.process = p,
+                                  .kind = AGENT_TYPE_THREADS,
+                                  .value = ns[state] / ((uint64_t)lasted / 1000 + 1),
+                                  .places = scratch(),
+                                  .state = state};
+        if (ns[state] > 0)
+            count(a, &s);
+    }
 }
 
 /* Stacks that tell how good the walks of a process are: kernel threads have none. */
@@ -124,7 +140,7 @@ static void take_sample(struct agent *a, const struct event_sample *e)
     if (p->state == PROCESS_ASKED && p->asks == 0 && !is_young)
         process_table_look(a->processes, p, now);
     if (e->kind == SAMPLE_WALL || e->kind == SAMPLE_OFF_CPU) {
-        waits_sample(a->waits, e);
+        (void)waits_event(a->waits, &e->head);
         return;
     }
     struct window_sample s = in_window(a, p, e, scratch());
@@ -142,8 +158,8 @@ static void take_process(struct agent *a, const struct event_process *e)
     int64_t now = loop_now_ns(a->loop);
 
     if (e->event == PROCESS_EVENT_EXIT) {
+        (void)waits_event(a->waits, &e->head);
         process_table_exited(a->processes, e->tgid);
-        waits_process_gone(a->waits, e->tgid);
         return;
     }
     struct process *p = process_table_get(a->processes, e->tgid, e->start_ns, e->comm, now);
@@ -159,7 +175,7 @@ static void take_event(void *arg, const struct event_head *e)
     else if (e->kind == EVENT_PROCESS)
         take_process(a, (const struct event_process *)(const void *)e);
     else
-        waits_event(a->waits, e);
+        (void)waits_event(a->waits, e);
 }
 
 void agent_drain(struct agent *a)

@@ -2,7 +2,6 @@
 
 #include "agent/agent_internal.h"
 #include "agent/lines.h"
-#include "agent/log.h"
 #include "agent/publish.h"
 #include "base/clock.h"
 #include "formats/formats.h"
@@ -27,7 +26,7 @@ void agent_close_window(struct agent *a)
     int64_t wall = clock_wall_ns(clock_real());
 
     if (a->window) {
-        waits_close_window(a->waits);
+        waits_end_window(a->waits, (uint64_t)clock_monotonic_ns(clock_real()));
         a->window->end_unix_ns =
             wall > a->window->start_unix_ns ? wall : a->window->start_unix_ns + 1;
         /* One waits for names at a time: whatever the last one still waits for, it goes now. */
@@ -53,7 +52,7 @@ static void hand_over(struct agent *a, const struct profile_set *set)
         return;
     int r = format_otlp.encode(set, &out, &losses, &err);
     if (r < 0)
-        log_line(3, "a window cannot be encoded: %s", err.text);
+        agent_log(a, 3, "a window cannot be encoded: %s", err.text);
     else
         relay_send(a->relay, RELAY_PROFILES, buf_bytes(&out), -1);
 }
@@ -86,7 +85,7 @@ static void publish(struct agent *a, struct window *w)
             return;
         naming_renew(a->naming, true);
     }
-    log_line(2, "a window did not fit in memory and lost names or stacks (memory_max)");
+    agent_log(a, 2, "a window did not fit in memory and lost names or stacks (memory_max)");
 }
 
 static bool is_ready(struct agent *a, int64_t now_ns)

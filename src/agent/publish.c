@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/waits.h"
+#include "agent/waits_reason.h"
 #include "base/cleanup.h"
 #include "base/must.h"
 

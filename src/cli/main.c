@@ -105,6 +105,24 @@ static const struct command commands[] = {
      OPTIONS_INPUT | OPTIONS_OUTPUT | OPTIONS_CONVERT | OPTIONS_JSON | OPTIONS_DATA |
          OPTIONS_RANGE | OPTIONS_IMPORT,
      cmd_store, 0},
+    {"record", "[-p PID | -- COMMAND...]", "profile a process, a command or this machine, once",
+     "  vesta record -d 30s                      all processes, 99 times a second\n"
+     "  vesta record -p 4711 -F 199 --type cpu,wall\n"
+     "  vesta record -o make.pb.gz --flame make.svg -- make -j2\n\n"
+     "Then the functions that cost most are shown (--no-top: not), and the flame graph is written\n"
+     "where --flame says. -o names the file, whose name says the format (profile.pb.gz). Types\n"
+     "are cpu, wall, offcpu, lock, faults and threads. All options: \"vesta-agent record "
+     "--help\".\n"
+     "The work is done by vesta-agent, which needs root or the capabilities that \"vesta-agent\n"
+     "doctor\" names; without, only your own processes can be profiled.",
+     OPTIONS_CONFIG, cmd_record, 0},
+    {"up", "[-- AGENT OPTIONS]", "a server, and an agent that profiles this host into it",
+     "  vesta up\n"
+     "  vesta up --data /var/lib/vesta -- --types cpu,offcpu --rate 49\n\n"
+     "Words before -- are those of \"vesta server\", words behind it those of \"vesta-agent\". "
+     "The\n"
+     "agent gives up all rights that it does not need once it has started.",
+     OPTIONS_CONFIG, cmd_up, 0},
     {"server", "", "takes profiles in, keeps them, answers: API, OTLP, Pyroscope, pprof",
      "Without flags everything is served on http://127.0.0.1:4040, OTLP also on 4317 (gRPC) and\n"
      "4318 (HTTP), and kept in ./vesta-data. SIGHUP reads the configuration again, SIGTERM\n"
@@ -358,6 +376,8 @@ static int help_command(const struct command *c)
              "  vesta store erase --data DIR '{service.name=\"test\"}' --from 0\n\nverbs:");
         store_verbs_help(stdout);
     }
+    if (c->run == cmd_record)
+        return VESTA_EXIT_OK; /* its options are another program's */
     puts("\noptions:");
     if (c->groups & OPTIONS_CONFIG)
         help_config();

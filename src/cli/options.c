@@ -515,13 +515,14 @@ static void take_environment(struct options *o)
 
 int options_parse(struct options *o, int argc, char **argv, unsigned groups, struct error *err)
 {
-    bool only_args = groups & OPTIONS_CONFIG;
+    bool only_args = groups & OPTIONS_CONFIG, is_command = false;
 
     o->args = calloc((size_t)argc + 1, sizeof(*o->args));
     if (!o->args)
         abort();
     for (int i = 1; i < argc; i++) {
-        if ((groups & OPTIONS_CONFIG) && is_help(argv[i]))
+        is_command = is_command || strcmp(argv[i], "--") == 0; /* whose words are its own */
+        if ((groups & OPTIONS_CONFIG) && !is_command && is_help(argv[i]))
             o->help = true;
         else if (only_args || argv[i][0] != '-' || argv[i][1] == '\0')
             o->args[o->n_args++] = argv[i];

@@ -1,0 +1,358 @@
+#include "agent/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/rights.h"
+#include "base/clock.h"
+#include "base/must.h"
+#include "formats/format.h"
+#include "net/loop.h"
+#include "profile/merge.h"
+
+#define SECOND_NS      ((int64_t)1000000000)
+#define ARGS_MAX       256
+#define DEFAULT_OUTPUT "profile.pb.gz"
+
+static const char usage[] =
+    "usage: vesta-agent record [-p PID[,PID...] | -- COMMAND ARG...] [options]\n\n"
+    "  -p PID        these processes and their children; without it and without a command, all\n"
+    "  -d DURATION   how long: 30s, 5m; with a command until it ends (10s else)\n"
+    "  -F HZ         samples per second and CPU, at most 999 (99)\n"
+    "  --type LIST   of cpu, wall, offcpu, lock, faults, threads (cpu)\n"
+    "  -o FILE       where to; its name says the format (" DEFAULT_OUTPUT ")\n"
+    "  -q            no progress\n"
+    "Other options are those of the agent, such as --symbols lines or --no-kernel-frames.\n";
+
+struct record {
+    const char *pids, *types, *rate, *output;
+    int64_t duration_ns;
+    bool is_quiet;
+    char **command;
+    const char *args[ARGS_MAX]; /* for the configuration */
+    size_t n_args;
+
+    struct loop *loop;
+    struct agent *agent;
+    pid_t child;
+    int go_fd; /* the command starts when this is closed */
+    int child_status;
+    struct loop_io signals;
+    struct loop_timers timers;
+    struct loop_timer timer;
+    int64_t start_ns;
+    int result;
+    struct error error;
+    uint64_t samples;
+};
+
+static int fail(const char *text)
+{
+    fprintf(stderr, "vesta-agent: %s\n", text);
+    return 1;
+}
+
+static const char *value_of(int argc, char **argv, int *i)
+{
+    return *i + 1 < argc ? argv[++*i] : NULL;
+}
+
+static bool parse_duration(const char *text, int64_t *ret)
+{
+    char *end;
+    double v = strtod(text, &end);
+    int64_t unit = strcmp(end, "ms") == 0                  ? SECOND_NS / 1000
+                   : strcmp(end, "s") == 0 || *end == '\0' ? SECOND_NS
+                   : strcmp(end, "m") == 0                 ? 60 * SECOND_NS
+                   : strcmp(end, "h") == 0                 ? 3600 * SECOND_NS
+                                                           : 0;
+    if (end == text || unit == 0 || v <= 0 || v > 1e6)
+        return false;
+    *ret = (int64_t)(v * (double)unit);
+    return true;
+}
+
+static void give(struct record *r, const char *arg)
+{
+    if (r->n_args < ARGS_MAX)
+        r->args[r->n_args++] = arg;
+}
+
+/* 0, or an exit code. */
+static int parse(struct record *r, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        const char **to = NULL;
+        const char *arg = argv[i], *value = NULL;
+        if (strcmp(arg, "--") == 0) {
+            r->command = argv + i + 1;
+            break;
+        }
+        if (strcmp(arg, "-p") == 0 || strcmp(arg, "--pid") == 0)
+            to = &r->pids;
+        else if (strcmp(arg, "-F") == 0 || strcmp(arg, "--rate") == 0)
+            to = &r->rate;
+        else if (strcmp(arg, "--type") == 0 || strcmp(arg, "--types") == 0)
+            to = &r->types;
+        else if (strcmp(arg, "-o") == 0 || strcmp(arg, "--output") == 0)
+            to = &r->output;
+        else if (strcmp(arg, "-d") == 0 || strcmp(arg, "--duration") == 0)
+            to = &value;
+        else if (strcmp(arg, "-q") == 0)
+            r->is_quiet = true;
+        else
+            give(r, arg);
+        if (!to)
+            continue;
+        if (!(*to = value_of(argc, argv, &i))) {
+            fprintf(stderr, "vesta-agent: %s needs a value\n%s", arg, usage);
+            return 2;
+        }
+        if (value && !parse_duration(value, &r->duration_ns)) {
+            fprintf(stderr, "vesta-agent: \"%s\" is no duration (30s, 5m)\n", value);
+            return 2;
+        }
+    }
+    if (r->command && (!r->command[0] || r->pids)) {
+        fprintf(stderr, "vesta-agent: %s\n%s",
+                r->pids ? "-p and a command exclude each other" : "-- without a command", usage);
+        return 2;
+    }
+    return 0;
+}
+
+/* The command waits until it is profiled. */
+static int start_command(struct record *r, struct error *err)
+{
+    int go[2];
+
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return error_set(err, -errno, "could not make a pipe: %s", strerror(errno));
+    r->child = fork();
+    if (r->child < 0)
+        return error_set(err, -errno, "could not fork: %s", strerror(errno));
+    if (r->child == 0) {
+        char c;
+        sigset_t none;
+        close(go[1]);
+        (void)!read(go[0], &c, 1);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        execvp(r->command[0], r->command);
+        fprintf(stderr, "vesta-agent: could not run \"%s\": %s\n", r->command[0], strerror(errno));
+        _exit(127);
+    }
+    close(go[0]);
+    r->go_fd = go[1];
+    return 0;
+}
+
+static void done(void *arg)
+{
+    struct record *r = arg;
+
+    loop_stop(r->loop);
+}
+
+static void end(struct record *r)
+{
+    loop_timer_stop(&r->timer);
+    agent_finish(r->agent, done, r);
+}
+
+static void show_progress(struct record *r, bool is_last)
+{
+    struct agent_counts counts;
+    double seconds = (double)(loop_now_ns(r->loop) - r->start_ns) / 1e9;
+
+    agent_counts(r->agent, &counts);
+    r->samples = counts.samples;
+    if (r->is_quiet || !isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr, "\r%5.1f s  %llu samples  %llu processes%s", seconds,
+            (unsigned long long)counts.samples, (unsigned long long)counts.processes,
+            is_last ? "\n" : "");
+}
+
+static void ticked(struct loop_timer *timer)
+{
+    struct record *r = OWNER_OF(timer, struct record, timer);
+    int64_t now = loop_now_ns(r->loop);
+
+    show_progress(r, false);
+    if (r->duration_ns > 0 && now - r->start_ns >= r->duration_ns) {
+        end(r);
+        return;
+    }
+    loop_timer_start(&r->timers, &r->timer, now + SECOND_NS / 5);
+}
+
+static void signalled(struct loop_io *io, uint32_t events)
+{
+    struct record *r = OWNER_OF(io, struct record, signals);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(io->fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD && r->child > 0 &&
+            waitpid(r->child, &r->child_status, WNOHANG) == r->child) {
+            r->child = 0;
+            end(r);
+        } else if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM) {
+            end(r);
+        }
+    }
+}
+
+static int write_file(const char *path, struct bytes content, struct error *err)
+{
+    CLEANUP(closep) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+    if (fd < 0)
+        return error_set(err, -errno, "could not write \"%s\": %s", path, strerror(errno));
+    while (content.len > 0) {
+        ssize_t n = write(fd, content.data, content.len);
+        if (n < 0)
+            return error_set(err, -errno, "could not write \"%s\": %s", path, strerror(errno));
+        content = bytes_from(content, (size_t)n);
+    }
+    return 0;
+}
+
+static void take_window(void *arg, const struct profile_set *set)
+{
+    struct record *r = arg;
+    const struct format *f = format_by_extension(r->output);
+    CLEANUP(buf_done) struct buf out = {0}, losses = {0};
+    CLEANUP(profile_freep) struct profile *merged = NULL;
+    struct profile_set one = {.budget = set->budget, .dict = set->dict};
+
+    if (set->profiles.len == 0) {
+        r->result = error_set(&r->error, -ENODATA, "nothing was sampled");
+        return;
+    }
+    if (!f->holds_many) {
+        merged = profile_merge(set->dict, set->profiles.data, set->profiles.len,
+                               (struct merge_options){0});
+        if (!merged) {
+            r->result = budget_error(set->budget, &r->error);
+            return;
+        }
+        one.profiles.data = &merged;
+        one.profiles.len = 1;
+        set = &one;
+    }
+    r->result = f->encode(set, &out, &losses, &r->error);
+    if (r->result == 0)
+        r->result = write_file(r->output, buf_bytes(&out), &r->error);
+}
+
+static int configure(struct record *r, struct config **ret, struct error *err)
+{
+    static char pid[16];
+    struct config_input in = {.env = (const char *const *)environ};
+
+    if (r->child > 0)
+        snprintf(pid, sizeof(pid), "%d", (int)r->child);
+    const char *pids = r->child > 0 ? pid : r->pids;
+    if (pids) {
+        give(r, "--pids");
+        give(r, pids);
+    }
+    give(r, "--rate");
+    give(r, r->rate ? r->rate : "99");
+    give(r, "--types");
+    give(r, r->types ? r->types : "cpu");
+    give(r, "--window");
+    give(r, "1h");
+    in.args = r->args;
+    in.n_args = r->n_args;
+    return agent_config_load(&in, ret, err);
+}
+
+static int open_signals(struct record *r, struct error *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    r->signals = (struct loop_io){signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), signalled};
+    return loop_watch(r->loop, &r->signals, EPOLLIN, err);
+}
+
+static int run(struct record *r, struct config **config, struct error *err)
+{
+    int code = loop_new(&r->loop, err);
+
+    if (code == 0)
+        code = open_signals(r, err);
+    if (code == 0 && r->command)
+        code = start_command(r, err);
+    if (code == 0)
+        code = configure(r, config, err);
+    if (code < 0)
+        return code;
+    struct agent_options o = {.config = agent_config_of(*config),
+                              .loop = r->loop,
+                              .window = take_window,
+                              .arg = r,
+                              .is_recording = true};
+    code = agent_start(&o, &r->agent, err);
+    if (code < 0)
+        return code;
+    r->start_ns = loop_now_ns(r->loop);
+    r->timers.expired = ticked;
+    loop_add_timers(r->loop, &r->timers);
+    loop_timer_start(&r->timers, &r->timer, r->start_ns + SECOND_NS / 5);
+    if (r->go_fd >= 0)
+        close(TAKE_FD(r->go_fd));
+    loop_run(r->loop);
+    show_progress(r, true);
+    if (r->result < 0)
+        *err = r->error;
+    return r->result;
+}
+
+int record_main(int argc, char **argv)
+{
+    struct record r = {.output = DEFAULT_OUTPUT, .go_fd = -1, .signals.fd = -1};
+    CLEANUP(config_freep) struct config *config = NULL;
+    struct error err = {""};
+
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    int code = parse(&r, argc, argv);
+    if (code)
+        return code;
+    if (!format_by_extension(r.output) || !format_by_extension(r.output)->encode)
+        return fail("the name of the output does not say a format that can be written (.pb.gz, "
+                    ".otlp, .collapsed, .svg, .speedscope.json)");
+    if (r.duration_ns == 0 && !r.command)
+        r.duration_ns = 10 * SECOND_NS;
+    int result = run(&r, &config, &err);
+    if (r.child > 0 && r.go_fd >= 0)
+        kill(r.child, SIGKILL);
+    agent_free(r.agent);
+    loop_free(r.loop);
+    if (result < 0) {
+        fail(err.text);
+        return result == -EINVAL ? 2 : result == -ENODATA ? 3 : 1;
+    }
+    if (!r.is_quiet)
+        fprintf(stderr, "%llu samples in %s\n", (unsigned long long)r.samples, r.output);
+    return 0;
+}
