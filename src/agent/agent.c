@@ -23,6 +23,7 @@
 #define STATUS_NS        (5 * SECOND_NS)
 #define OFF_CPU_WALKS    5 /* a second */
 #define PROCESSES_MAX    8192
+#define BURST_NS         (60 * SECOND_NS)
 #define FINISH_MS        3000
 #define OFF_CPU_USUAL_NS (10 * SECOND_NS / 1000)
 
@@ -122,7 +123,7 @@ static void govern(struct agent *a, int64_t now_ns)
     a->reading = reading;
     if (a->o.is_recording)
         return;
-    gate_poll(a->gate, a->governor, now_ns);
+    gate_look(a->gate, now_ns, clock_wall_ns(clock_real()));
     if (!governor_feed(a->governor, &reading, &a->ruling))
         return;
     if (a->ruling.mode != before.mode || a->ruling.rate != before.rate)
@@ -269,6 +270,11 @@ static void file_forgotten(void *arg, uint32_t number)
     naming_forget_file(a->naming, number);
 }
 
+static void file_failed(void *arg, const struct code_file *f, int r, const char *text)
+{
+    agent_log(arg, LOG_LEVEL_DEBUG, "%s: %s", f->path, text && text[0] ? text : strerror(-r));
+}
+
 static void file_offered(void *arg, const struct code_file *f, int fd)
 {
     struct agent *a = arg;
@@ -290,7 +296,7 @@ static void relay_told(void *arg, enum relay_kind kind, struct bytes data)
     struct agent *a = arg;
 
     if (kind == RELAY_DIRECTIVE) {
-        gate_directive(a->gate, a->governor, data, loop_now_ns(a->loop));
+        gate_directive(a->gate, data, loop_now_ns(a->loop), clock_wall_ns(clock_real()));
         a->next_second_ns = 0;
     } else if (kind == RELAY_FLUSHED) {
         a->is_flushed = true;
@@ -346,9 +352,11 @@ static void start_tables(struct agent *a)
         .debug_dirs = c->debug_dirs.items,
         .n_debug_dirs = c->debug_dirs.n,
         .wants_names = wants_names,
+        .is_eager = a->o.is_recording,
         .keeps_open = strcmp(c->symbols, "lines") == 0,
         .changed = file_learnt,
         .forgotten = file_forgotten,
+        .complain = file_failed,
         .offer = file_offered,
         .arg = a,
     });
@@ -375,6 +383,11 @@ static void start_tables(struct agent *a)
         &(struct waits_limits){.memory_max = (size_t)c->memory_max / 8});
 }
 
+static void gate_said(void *arg, const char *text)
+{
+    agent_log(arg, LOG_LEVEL_INFO, "%s", text);
+}
+
 static void start_governor(struct agent *a)
 {
     const struct agent_config *c = a->config;
@@ -389,7 +402,12 @@ static void start_governor(struct agent *a)
 
     a->governor = governor_new(&limits);
     a->meter = meter_new("/proc");
-    a->gate = gate_new(c);
+    a->gate = gate_new(
+        &(struct gate_options){.governor = a->governor,
+                               .file = c->gate_file,
+                               .burst_ns = BURST_NS < c->burst_max_ns ? BURST_NS : c->burst_max_ns,
+                               .say = gate_said,
+                               .arg = a});
     a->ruling = (struct governor_ruling){.mode = MODE_NORMAL, .rate = c->rate};
 }
 
@@ -404,7 +422,7 @@ static int start_probe(struct agent *a, struct error *err)
         return r;
     struct unwind_settings *s = probe_settings(a->probe);
     s->now_s = (uint32_t)(loop_now_ns(a->loop) / SECOND_NS) + 1;
-    s->young_ms = (uint32_t)(c->young_ns / (SECOND_NS / 1000));
+    s->young_ms = a->o.is_recording ? 0 : (uint32_t)(c->young_ns / (SECOND_NS / 1000));
     s->wall_tick_ns = (uint64_t)SECOND_NS / c->wall_rate;
     s->off_cpu_usual_ns = OFF_CPU_USUAL_NS;
     s->own_tgid = c->own_process ? 0 : (uint32_t)getpid();
@@ -462,7 +480,7 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     }
     int64_t now = loop_now_ns(a->loop);
     agent_close_window(a); /* opens the first */
-    a->window_end_ns = now + a->config->window_ns;
+    a->window_end_ns = a->o.is_recording ? INT64_MAX : now + a->config->window_ns;
     obey(a);
     a->tick_timers.expired = ticked;
     loop_add_timers(a->loop, &a->tick_timers);
@@ -526,7 +544,7 @@ void agent_signal(struct agent *a, int signo)
 {
     if (!a->gate)
         return;
-    gate_signal(a->gate, a->governor, signo, loop_now_ns(a->loop));
+    gate_signal(a->gate, signo, loop_now_ns(a->loop));
     a->next_second_ns = 0;
 }
 

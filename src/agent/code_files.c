@@ -184,8 +184,8 @@ static void got_facts(struct code_files *files, struct code_file *f, int r, stru
         return;
     }
     f->wants_debug = !f->parsed.facts.has_symbols && !f->parsed.facts.is_go;
-    if (f->unwind == CODE_PART_NONE)
-        (void)cached_unwind(files, f);
+    if (f->unwind == CODE_PART_NONE && !cached_unwind(files, f) && files->o.is_eager)
+        ask_unwind(files, f);
     if (files->o.offer && !f->offered && f->parsed.facts.build_id[0]) {
         f->offered = true;
         files->o.offer(files->o.arg, f, f->fd);
@@ -245,8 +245,9 @@ static void answered(void *arg, int r, struct bytes data, int fd, const char *te
     struct code_files *files = a->files;
     struct code_file *f = code_files_get(files, a->number);
 
-    (void)text;
     files->asked--;
+    if (r < 0 && f && files->o.complain)
+        files->o.complain(files->o.arg, f, r, text);
     if (f && r != -ECANCELED) {
         switch (a->what) {
         case ASK_OPEN:

@@ -65,9 +65,12 @@ struct code_files_options {
     const char *const *debug_dirs;
     size_t n_debug_dirs;
     bool wants_names;
+    bool is_eager;   /* unwind tables are made before a walk needs them */
     bool keeps_open;            /* files stay open: lines will be asked of them */
     void (*changed)(void *arg); /* something was learnt: processes that wait may be complete */
     void (*forgotten)(void *arg, uint32_t number); /* the number will mean another file */
+    /* What went wrong with a file, for the log; may be NULL. */
+    void (*complain)(void *arg, const struct code_file *f, int r, const char *text);
     /* A file whose debug info could be uploaded; may be NULL. The descriptor is borrowed. */
     void (*offer)(void *arg, const struct code_file *f, int fd);
     void *arg;

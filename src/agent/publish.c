@@ -149,7 +149,7 @@ static uint32_t attrs_of(struct publisher *p, const struct window_sample *s)
     if (s->cpu)
         ids[n++] = int_attribute(d, "cpu.logical_number", (int64_t)s->cpu - 1);
     if (s->kind == AGENT_TYPE_WALL)
-        ids[n++] = string_attribute(d, "thread.state", bytes_of(thread_state_text(s->state)));
+        ids[n++] = string_attribute(d, "thread.state", bytes_of(thread_state_name(s->state)));
     return n ? dict_attrs(d, ids, n) : 0;
 }
 
@@ -211,7 +211,7 @@ static void add_wait(struct publisher *p, const struct window_sample *s, size_t 
     bool is_lock = wait_is_lock(reason, p->names, n_names);
     uint32_t bits = s->process->kinds & p->o->kinds;
 
-    p->locations[0] = naming_note(p->o->naming, wait_reason_text(reason));
+    p->locations[0] = naming_note(p->o->naming, wait_reason_frame(reason));
     if (bits & 1u << AGENT_TYPE_OFF_CPU)
         add_row(p, s, AGENT_TYPE_OFF_CPU, p->locations, n);
     if (is_lock && bits & 1u << AGENT_TYPE_LOCK)
@@ -224,7 +224,7 @@ static void add_sample(struct publisher *p, const struct window_sample *s)
     if (!s->process->is_wanted)
         return;
     if (s->kind == AGENT_TYPE_THREADS) {
-        p->locations[0] = naming_note(p->o->naming, thread_state_text(s->state));
+        p->locations[0] = naming_note(p->o->naming, thread_state_name(s->state));
         add_row(p, s, AGENT_TYPE_THREADS, p->locations, 1);
         return;
     }

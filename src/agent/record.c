@@ -247,6 +247,7 @@ static void take_window(void *arg, const struct profile_set *set)
             r->result = budget_error(set->budget, &r->error);
             return;
         }
+        merged->duration_ns = set->profiles.data[0]->duration_ns; /* of one window, not their sum */
         one.profiles.data = &merged;
         one.profiles.len = 1;
         set = &one;
@@ -272,8 +273,6 @@ static int configure(struct record *r, struct config **ret, struct error *err)
     give(r, r->rate ? r->rate : "99");
     give(r, "--types");
     give(r, r->types ? r->types : "cpu");
-    give(r, "--window");
-    give(r, "1h");
     in.args = r->args;
     in.n_args = r->n_args;
     return agent_config_load(&in, ret, err);
