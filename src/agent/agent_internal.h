@@ -55,6 +55,7 @@ struct agent {
     int64_t flush_until_ns;
 
     struct agent_counts counts;
+    uint64_t left_out;               /* samples that did not fit their window */
     struct governor_reading reading; /* the last */
     struct buf relay_counts;         /* JSON, as the relay told them last */
 };

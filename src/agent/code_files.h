@@ -65,7 +65,7 @@ struct code_files_options {
     const char *const *debug_dirs;
     size_t n_debug_dirs;
     bool wants_names;
-    bool is_eager;   /* unwind tables are made before a walk needs them */
+    bool is_eager;              /* unwind tables are made before a walk needs them */
     bool keeps_open;            /* files stay open: lines will be asked of them */
     void (*changed)(void *arg); /* something was learnt: processes that wait may be complete */
     void (*forgotten)(void *arg, uint32_t number); /* the number will mean another file */

@@ -109,6 +109,7 @@ bool agent_try_publish(struct agent *a, int64_t now_ns)
     if (strcmp(a->config->symbols, "lines") == 0 && !lines_are_ready(a, now_ns))
         return false;
     a->closing = NULL;
+    a->left_out += w->left_out;
     publish(a, w);
     let_go(a, w);
     return true;

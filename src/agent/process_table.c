@@ -258,6 +258,8 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     p->uid = seen->uid;
     p->namespaced_pid = seen->namespaced_pid;
     p->is_kernel = seen->is_kernel_thread;
+    memcpy(p->ports, seen->ports, sizeof(p->ports));
+    p->n_ports = seen->n_ports;
     p->code_start = seen->code_start;
     p->stack_start = seen->stack_start;
     if (seen->comm.len > 0)
@@ -474,7 +476,9 @@ static void settle(struct process_table *t, struct process *p)
         return; /* as it was until it is whole */
     publish(t, p);
     if (is_complete) {
-        identity_add_facts(p->identity, t->o.rules, main_facts(p));
+        const struct parse_facts *facts = main_facts(p);
+        p->is_go = facts && facts->is_go;
+        identity_add_facts(p->identity, t->o.rules, facts);
         p->generation = 0;
         p->is_changed = false;
         t->o.known(t->o.arg, p);

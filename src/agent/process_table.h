@@ -42,6 +42,9 @@ struct process {
     uint32_t kinds; /* bits of enum agent_type */
     char comm[16];
     uint32_t uid, namespaced_pid;
+    bool is_go;        /* its main program is */
+    uint16_t ports[8]; /* it listens on, where that is asked for */
+    size_t n_ports;
 
     struct process_mapping *mappings;
     uint32_t n_mappings;
