@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent_internal.h"
-#include "agent/lines.h"
+#include "agent/window_lines.h"
 #include "base/clock.h"
 #include "base/must.h"
 #include "wire/log.h"
@@ -352,7 +352,7 @@ static void start_tables(struct agent *a)
         .debug_dirs = c->debug_dirs.items,
         .n_debug_dirs = c->debug_dirs.n,
         .wants_names = wants_names,
-        .is_eager = a->o.is_recording,
+        .is_eager = a->n_pids > 0,
         .keeps_open = strcmp(c->symbols, "lines") == 0,
         .changed = file_learnt,
         .forgotten = file_forgotten,
@@ -368,6 +368,8 @@ static void start_tables(struct agent *a)
         .rules = a->rules,
         .kinds = a->types,
         .finds_ports = c->scrape_local_go,
+        .pids = a->pids,
+        .n_pids = a->n_pids,
         .known = process_learnt,
         .arg = a,
         .max = PROCESSES_MAX,
@@ -431,21 +433,43 @@ static int start_probe(struct agent *a, struct error *err)
     return loop_watch(a->loop, &a->ring, EPOLLIN, err);
 }
 
-static void start_cache(struct agent *a)
+/* Without its folder names live in memory. */
+static int start_cache(struct agent *a, struct error *err)
 {
-    struct error err;
+    const struct agent_config *c = a->config;
 
-    if (a->config->cache_dir[0] &&
-        name_cache_open(a->config->cache_dir, a->config->cache_max, &a->cache, &err) < 0)
-        agent_log(a, 2, "names are not kept between runs: %s", err.text);
+    if (c->cache_dir[0] && name_cache_open(c->cache_dir, c->cache_max, &a->cache, err) == 0)
+        return 0;
+    if (c->cache_dir[0])
+        agent_log(a, LOG_LEVEL_WARN, "names are not kept between runs: %s", err->text);
+    return name_cache_open(NULL, 0, &a->cache, err);
+}
+
+static int parse_pids(struct agent *a, struct error *err)
+{
+    struct bytes rest = bytes_of(a->config->pid_list);
+    uint64_t pid;
+
+    while (rest.len > 0) {
+        const uint8_t *comma = bytes_find_byte(rest, ',');
+        struct bytes word = bytes_head(rest, comma ? (size_t)(comma - rest.data) : rest.len);
+        rest = bytes_from(rest, word.len + (comma ? 1 : 0));
+        if (!bytes_to_u64(word, &pid) || pid == 0 || pid > INT32_MAX)
+            return error_set(err, -EINVAL, "pids: \"%.*s\" is no process id", (int)word.len,
+                             (const char *)word.data);
+        if (a->n_pids == ARRAY_SIZE(a->pids))
+            return error_set(err, -EINVAL, "pids: more than %zu", ARRAY_SIZE(a->pids));
+        a->pids[a->n_pids++] = (uint32_t)pid;
+    }
+    return 0;
 }
 
 static int start(struct agent *a, struct error *err)
 {
-    int r = 0;
+    int r = parse_pids(a, err);
 
     /* The relay first: it shall inherit nothing. */
-    if (!a->o.is_recording)
+    if (r == 0 && !a->o.is_recording)
         r = relay_start(a->loop, a->config, relay_told, a, &a->relay, err);
     if (r == 0)
         r = identity_rules_new(a->config, &a->rules, err);
@@ -453,9 +477,10 @@ static int start(struct agent *a, struct error *err)
         r = start_workers(a, err);
     if (r == 0)
         r = start_probe(a, err);
+    if (r == 0)
+        r = start_cache(a, err);
     if (r < 0)
         return r;
-    start_cache(a);
     a->host = identity_of_host(a->rules);
     a->types = type_bits(&a->config->types);
     a->attributes = attribute_bits(&a->config->sample_attributes);

@@ -36,6 +36,8 @@ struct agent {
     uint32_t types; /* that are collected: bits of enum agent_type */
     uint32_t rate;  /* of the CPU sampler now */
     uint64_t period_ns;
+    uint32_t pids[64]; /* only these and their children; none: all */
+    size_t n_pids;
     uint32_t attributes; /* AGENT_ATTRIBUTE_... */
 
     struct window *window;  /* being filled */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/place.h"
@@ -80,9 +79,9 @@ struct code_file *code_files_get(struct code_files *files, uint32_t number)
     return number < files->cap ? files->by_number[number] : NULL;
 }
 
-static const char *cache_key(const struct code_file *f)
+static struct name_cache_key key_of(const struct code_file *f, bool has_debug)
 {
-    return f->parsed.facts.build_id[0] ? f->parsed.facts.build_id : f->parsed.facts.htlhash;
+    return name_cache_key(&f->parsed.facts, f->owner, has_debug);
 }
 
 /* The image in a descriptor, which somebody we do not trust wrote. */
@@ -116,6 +115,14 @@ static void put_frame_pointers(struct code_files *files, struct code_file *f)
     (void)probe_file_put(files->o.probe, f->number, &view);
 }
 
+static void keep(struct code_files *files, struct name_cache_key key, enum name_cache_kind kind,
+                 int fd)
+{
+    struct error err;
+
+    (void)name_cache_put(files->o.cache, &key, kind, fd, &err); /* the cache counts what fails */
+}
+
 static void got_unwind(struct code_files *files, struct code_file *f, int r, int memfd)
 {
     files->tables_asked--;
@@ -125,16 +132,16 @@ static void got_unwind(struct code_files *files, struct code_file *f, int r, int
     f->unwind = r == 0 ? CODE_PART_READY : CODE_PART_MISSING;
     if (r < 0)
         put_frame_pointers(files, f);
-    else if (files->o.cache)
-        (void)name_cache_put(files->o.cache, cache_key(f), NAME_CACHE_UNWIND, memfd);
+    else
+        keep(files, key_of(f, false), NAME_CACHE_UNWIND, memfd);
 }
 
 static void got_names(struct code_files *files, struct code_file *f, int r, int *memfd)
 {
     struct error err;
 
-    if (r == 0 && files->o.cache)
-        (void)name_cache_put(files->o.cache, cache_key(f), NAME_CACHE_NAMES, *memfd);
+    if (r == 0)
+        keep(files, key_of(f, f->debug_fd >= 0), NAME_CACHE_NAMES, *memfd);
     if (r == 0)
         r = name_table_open(TAKE_FD(*memfd), &f->table, &err);
     f->names = r == 0 ? CODE_PART_READY : CODE_PART_MISSING;
@@ -142,22 +149,31 @@ static void got_names(struct code_files *files, struct code_file *f, int r, int 
 
 static bool cached_unwind(struct code_files *files, struct code_file *f)
 {
-    CLEANUP(closep)
-    int fd = files->o.cache ? name_cache_get(files->o.cache, cache_key(f), NAME_CACHE_UNWIND) : -1;
+    struct name_cache_key key = key_of(f, false);
+    CLEANUP(closep) int fd = name_cache_get(files->o.cache, &key, NAME_CACHE_UNWIND);
 
-    if (fd < 0 || put_table(files, f, fd) < 0)
+    if (fd < 0)
         return false;
-    f->unwind = CODE_PART_READY;
-    return true;
+    int r = put_table(files, f, fd);
+    if (r == -EBADMSG)
+        name_cache_drop(files->o.cache, &key, NAME_CACHE_UNWIND);
+    if (r == 0)
+        f->unwind = CODE_PART_READY;
+    return r == 0;
 }
 
-static bool cached_names(struct code_files *files, struct code_file *f)
+static bool cached_names(struct code_files *files, struct code_file *f, bool has_debug)
 {
+    struct name_cache_key key = key_of(f, has_debug);
     struct error err;
-    int fd = files->o.cache ? name_cache_get(files->o.cache, cache_key(f), NAME_CACHE_NAMES) : -1;
+    int fd = name_cache_get(files->o.cache, &key, NAME_CACHE_NAMES);
 
-    if (fd < 0 || name_table_open(fd, &f->table, &err) < 0)
+    if (fd < 0)
         return false;
+    if (name_table_open(fd, &f->table, &err) < 0) {
+        name_cache_drop(files->o.cache, &key, NAME_CACHE_NAMES);
+        return false;
+    }
     f->names = CODE_PART_READY;
     return true;
 }
@@ -204,11 +220,17 @@ static void ask_facts(struct code_files *files, struct code_file *f)
     ask(files, f, (struct asking){.what = ASK_FACTS, .memfd = -1}, buf_bytes(&q));
 }
 
-static void got_open(struct code_files *files, struct code_file *f, int r, int *fd)
+static void got_open(struct code_files *files, struct code_file *f, int r, struct bytes data,
+                     int *fd)
 {
+    struct inspect_file facts = {.uid = UINT32_MAX};
+
+    if (r == 0 && data.len == sizeof(facts))
+        memcpy(&facts, data.data, sizeof(facts));
     if (r == 0 && *fd >= 0) {
         close_fd(&f->fd);
         f->fd = TAKE_FD(*fd);
+        f->owner = facts.uid;
         f->is_fresh = true;
         if (f->state == CODE_FILE_ASKED)
             ask_facts(files, f);
@@ -251,7 +273,7 @@ static void answered(void *arg, int r, struct bytes data, int fd, const char *te
     if (f && r != -ECANCELED) {
         switch (a->what) {
         case ASK_OPEN:
-            got_open(files, f, r, &fd);
+            got_open(files, f, r, data, &fd);
             break;
         case ASK_FACTS:
             got_facts(files, f, r, data);
@@ -339,7 +361,7 @@ static void ask_names(struct code_files *files, struct code_file *f)
     f->names = CODE_PART_ASKED;
     if (f->state != CODE_FILE_KNOWN)
         return; /* go_on() */
-    if (cached_names(files, f))
+    if (cached_names(files, f, true) || (!f->wants_debug && cached_names(files, f, false)))
         return;
     if (f->fd < 0) {
         ask_open(files, f);
@@ -347,7 +369,9 @@ static void ask_names(struct code_files *files, struct code_file *f)
     }
     if (f->wants_debug && f->debug_fd < 0 && ask_debug(files, f))
         return;
-    int memfd = memfd_create("vesta-names", MFD_CLOEXEC);
+    if (f->debug_fd < 0 && cached_names(files, f, false))
+        return;
+    int memfd = name_cache_scratch(files->o.cache);
     if (memfd < 0) {
         f->names = CODE_PART_MISSING;
         return;
@@ -373,7 +397,7 @@ static void ask_unwind(struct code_files *files, struct code_file *f)
         ask_open(files, f);
         return;
     }
-    int memfd = memfd_create("vesta-unwind", MFD_CLOEXEC);
+    int memfd = name_cache_scratch(files->o.cache);
     if (memfd < 0) {
         f->unwind = CODE_PART_MISSING;
         files->tables_asked--;

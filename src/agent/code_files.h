@@ -36,6 +36,7 @@ struct code_file {
     uint64_t inode;
     uint32_t device_major, device_minor;
     char *path;
+    uint32_t owner; /* uid */
     struct parse_file parsed;
     enum code_part unwind, names;
     struct name_table *table;
@@ -61,7 +62,7 @@ struct code_files;
 struct code_files_options {
     struct probe *probe; /* may be NULL: no unwind tables are put */
     struct worker *inspector, *parser;
-    struct name_cache *cache; /* may be NULL */
+    struct name_cache *cache;
     const char *const *debug_dirs;
     size_t n_debug_dirs;
     bool wants_names;

@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
-#include "agent/lines.h"
 #include "agent/publish.h"
+#include "agent/window_lines.h"
 #include "base/clock.h"
 #include "formats/formats.h"
 

@@ -12,6 +12,7 @@
 #include "base/must.h"
 
 #define SECOND_NS     ((int64_t)1000000000)
+#define START_TICK_NS 10000000
 #define BUCKETS       1024
 #define LOOK_FIRST_NS (SECOND_NS / 10)
 #define LOOK_LAST_NS  (25 * SECOND_NS)
@@ -124,12 +125,20 @@ static struct process *oldest(struct process_table *t)
     return found;
 }
 
+/* /proc counts in ticks of 10 ms, the probe in nanoseconds; 0 is not known. */
+static bool is_same_start(uint64_t a, uint64_t b)
+{
+    uint64_t apart = a > b ? a - b : b - a;
+
+    return a == 0 || b == 0 || apart < 2 * START_TICK_NS;
+}
+
 struct process *process_table_get(struct process_table *t, uint32_t tgid, uint64_t start_ns,
                                   const char *comm, int64_t now_ns)
 {
     struct process *p = process_table_find(t, tgid);
 
-    if (p && start_ns != 0 && p->start_ns != 0 && p->start_ns != start_ns) {
+    if (p && !is_same_start(p->start_ns, start_ns)) {
         retire(t, p);
         p = NULL;
     }
@@ -147,8 +156,6 @@ struct process *process_table_get(struct process_table *t, uint32_t tgid, uint64
         *bucket(t, tgid) = p;
         t->count++;
     }
-    if (start_ns != 0)
-        p->start_ns = start_ns;
     if (comm && !p->comm[0])
         memcpy(p->comm, comm, sizeof(p->comm) - 1);
     p->seen_ns = now_ns;
@@ -251,6 +258,18 @@ static const struct parse_facts *main_facts(const struct process *p)
     return NULL;
 }
 
+static bool is_picked(const struct process_table *t, const struct inspect_process *seen)
+{
+    for (size_t i = 0; i < t->o.n_pids; i++) {
+        if (seen->pid == t->o.pids[i])
+            return true;
+        for (size_t k = 0; k < seen->n_ancestors; k++)
+            if (seen->ancestors[k] == t->o.pids[i])
+                return true;
+    }
+    return t->o.n_pids == 0;
+}
+
 static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen)
 {
     if (p->start_ns == 0)
@@ -265,11 +284,12 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     if (seen->comm.len > 0)
         snprintf(p->comm, sizeof(p->comm), "%.*s", (int)seen->comm.len,
                  (const char *)seen->comm.data);
-    take_mappings(t, p, seen);
     identity_free(p->identity);
     p->identity = identity_new(t->o.rules, seen);
     p->generation = 0;
-    p->is_wanted = identity_is_wanted(p->identity);
+    p->is_wanted = is_picked(t, seen) && identity_is_wanted(p->identity);
+    if (p->is_wanted) /* else nobody needs its files */
+        take_mappings(t, p, seen);
     p->kinds = t->o.kinds | identity_kinds(p->identity);
     p->state = PROCESS_KNOWN;
     p->is_changed = true;
@@ -319,6 +339,7 @@ void process_table_look(struct process_table *t, struct process *p, int64_t now_
                               .identity = true,
                               .cmdline = true,
                               .ports = t->o.finds_ports,
+                              .ancestors = t->o.n_pids > 0,
                               .variables = identity_variables(t->o.rules)};
     CLEANUP(buf_done) struct buf q = {0};
     inspect_question(&ask, &q);

@@ -66,21 +66,6 @@ static const char *value_of(int argc, char **argv, int *i)
     return *i + 1 < argc ? argv[++*i] : NULL;
 }
 
-static bool parse_duration(const char *text, int64_t *ret)
-{
-    char *end;
-    double v = strtod(text, &end);
-    int64_t unit = strcmp(end, "ms") == 0                  ? SECOND_NS / 1000
-                   : strcmp(end, "s") == 0 || *end == '\0' ? SECOND_NS
-                   : strcmp(end, "m") == 0                 ? 60 * SECOND_NS
-                   : strcmp(end, "h") == 0                 ? 3600 * SECOND_NS
-                                                           : 0;
-    if (end == text || unit == 0 || v <= 0 || v > 1e6)
-        return false;
-    *ret = (int64_t)(v * (double)unit);
-    return true;
-}
-
 static void give(struct record *r, const char *arg)
 {
     if (r->n_args < ARGS_MAX)
@@ -117,7 +102,8 @@ static int parse(struct record *r, int argc, char **argv)
             fprintf(stderr, "vesta-agent: %s needs a value\n%s", arg, usage);
             return 2;
         }
-        if (value && !parse_duration(value, &r->duration_ns)) {
+        if (value &&
+            (!bytes_to_duration(bytes_of(value), &r->duration_ns) || r->duration_ns <= 0)) {
             fprintf(stderr, "vesta-agent: \"%s\" is no duration (30s, 5m)\n", value);
             return 2;
         }

@@ -18,7 +18,8 @@ void inspect_question(const struct inspect_ask *a, struct buf *out)
     put_head(out, ASK_PROCESS, a->pid, a->start_ns);
     pb_put_u64(out, ASK_FLAGS,
                (a->maps ? ASK_MAPS : 0u) | (a->identity ? ASK_IDENTITY : 0u) |
-                   (a->cmdline ? ASK_CMDLINE : 0u) | (a->ports ? ASK_PORTS : 0u));
+                   (a->cmdline ? ASK_CMDLINE : 0u) | (a->ports ? ASK_PORTS : 0u) |
+                   (a->ancestors ? ASK_ANCESTORS : 0u));
     for (const char *const *v = a->variables; v && *v; v++)
         pb_put_bytes(out, ASK_VARIABLE, bytes_of(*v));
 }
@@ -188,6 +189,10 @@ static bool read_number(struct inspect_process *p, uint32_t field, uint64_t v)
         return true;
     case TOLD_PARENT:
         p->parent = (uint32_t)v;
+        return true;
+    case TOLD_ANCESTOR:
+        if (p->n_ancestors < INSPECT_ANCESTORS_MAX)
+            p->ancestors[p->n_ancestors++] = (uint32_t)v;
         return true;
     case TOLD_UID:
         p->uid = (uint32_t)v;

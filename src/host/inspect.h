@@ -28,11 +28,15 @@ struct inspect_mapping {
     bool is_executable;
 };
 
+#define INSPECT_ANCESTORS_MAX 16
+
 /* What a process looks like. Everything lives in the arena. Texts from the process are its own
  * claims: any bytes, cut at the lengths given. */
 struct inspect_process {
     struct arena arena;
     uint32_t pid, parent, uid;
+    uint32_t ancestors[INSPECT_ANCESTORS_MAX]; /* its parent first; only when asked */
+    size_t n_ancestors;
     uint64_t start_ns;                /* CLOCK_BOOTTIME */
     uint64_t code_start, stack_start; /* as struct unwind_process */
     uint32_t namespaced_pid;          /* what it calls itself */
@@ -59,9 +63,9 @@ struct inspect_process {
 
 struct inspect_ask {
     uint32_t pid;
-    uint64_t start_ns;                   /* 0: whoever has the pid now */
-    bool maps, identity, cmdline, ports; /* what is wanted */
-    const char *const *variables;        /* names, ended by NULL: of the environment */
+    uint64_t start_ns;                              /* 0: whoever has the pid now */
+    bool maps, identity, cmdline, ports, ancestors; /* what is wanted */
+    const char *const *variables;                   /* names, ended by NULL: of the environment */
 };
 
 /* Writes a question, and reads an answer of the worker below. The answer is not believed: -EBADMSG.

@@ -270,6 +270,22 @@ static int tell_maps(const struct target *t, const struct question *q, struct bu
     return 0;
 }
 
+/* Whose child it is, and theirs, as far up as there are. */
+static void tell_ancestors(uint32_t parent, struct buf *out)
+{
+    for (int i = 0; i < INSPECT_ANCESTORS_MAX && parent > 1; i++) {
+        char path[32], text[1024];
+        struct stat_text s;
+        pb_put_u64(out, TOLD_ANCESTOR, parent);
+        snprintf(path, sizeof(path), "/proc/%u/stat", parent);
+        CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+        if (n <= 0 || !stat_read((struct bytes){(const uint8_t *)text, (size_t)n}, &s))
+            return;
+        parent = s.parent;
+    }
+}
+
 static int look(const struct target *t, const struct question *q, struct buf *out,
                 struct error *err)
 {
@@ -287,6 +303,8 @@ static int look(const struct target *t, const struct question *q, struct buf *ou
         pb_put_u64(out, TOLD_STACK, s.stack_start);
         pb_put_bytes(out, TOLD_COMM, s.comm);
         flags |= s.flags & PF_KTHREAD ? TOLD_KERNEL_THREAD : 0;
+        if (q->flags & ASK_ANCESTORS)
+            tell_ancestors(s.parent, out);
     }
     buf_done(&room);
     if (r < 0)

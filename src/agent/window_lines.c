@@ -1,4 +1,4 @@
-#include "agent/lines.h"
+#include "agent/window_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
