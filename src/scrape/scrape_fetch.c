@@ -224,6 +224,8 @@ static int fetch(struct worker *w, struct entry *e, const char *url, struct fetc
                          "%s: answers of all targets together are larger than the limit of %llu "
                          "MiB",
                          url, (unsigned long long)(w->scrape->o.memory_max >> 20));
+    if (r == -ENOBUFS)
+        return error_prefix(err, r, "%s: body_size_limit", url);
     if (r < 0)
         return r;
     in.end_ns = clock_wall_ns(clock);
