@@ -70,7 +70,8 @@ void parse_question_kallsyms(struct buf *out);
 /*
  * Lines and inlined calls of at most PARSE_LINES_MAX addresses, ascending. The answer's frames live
  * in the arena. Returns how many addresses, from the first on, were answered: what does not fit an
- * answer is asked for again. Names are the linker's.
+ * answer is asked for again. Names are the linker's. What has no line information has no frames;
+ * its name is in the name table, which also knows better what the outermost function is called.
  */
 #define PARSE_LINES_MAX 1024
 void parse_question_lines(const uint64_t *vas, size_t n, struct buf *out);

@@ -56,7 +56,7 @@ static void put_frames(struct buf *b, const struct code_frame *f)
 int parse_lines_of(struct bytes question, int fd, int debug, struct buf *ret, struct error *err)
 {
     struct lookup lookups[PARSE_LINES_MAX];
-    struct binary_options options = {.max_memory = PARSE_MEMORY_MAX};
+    struct binary_options options = {.max_memory = PARSE_MEMORY_MAX, .only_lines = true};
     CLEANUP(binary_closep) struct binary *b = NULL;
     size_t n = question.len / 8;
 

@@ -6,6 +6,7 @@
 #define CONTEXT_NAME    "otel_thread_ctx_v1"
 #define RELOCATIONS_MAX ((uint64_t)1 << 22)
 #define CHUNK           ((size_t)24 * 2048)
+#define CODE_MAX        ((uint64_t)8 << 20)
 
 /* Relocations that say how a thread's variable is reached, by machine. */
 struct tls_kinds {
@@ -116,13 +117,87 @@ static void find_context(struct elf_file *f, struct parse_facts *ret)
     ret->has_thread_context = true;
 }
 
-/* Go's linker gives g the last word before the thread pointer; a C linker puts it with others. */
+/* The value of the variable that Go's linker calls runtime.tlsg, from .symtab. */
+static bool named_g(const struct elf_file *f, uint64_t *ret)
+{
+    static const char name[] = "runtime.tlsg";
+    const struct elf_section *s = elf_find_section(f, ".symtab");
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK);
+    char text[sizeof(name)];
+
+    if (!s || s->link == 0 || s->link >= f->n_sections)
+        return false;
+    for (uint64_t at = 0; chunk && at + 24 <= s->size;) {
+        size_t n = s->size - at < CHUNK ? (size_t)(s->size - at) : CHUNK;
+        if (elf_read_into(f, s->offset + at, chunk, n, NULL) < 0)
+            return false;
+        for (size_t i = 0; i + 24 <= n; i += 24) {
+            const uint8_t *p = chunk + i;
+            if (ELF64_ST_TYPE(p[4]) != STT_TLS ||
+                elf_read_into(f, f->sections[s->link].offset + elf_u32(f, p), text, sizeof(text),
+                              NULL) < 0 ||
+                memcmp(text, name, sizeof(name)) != 0)
+                continue;
+            *ret = elf_u64(f, p + 8);
+            return true;
+        }
+        at += n;
+    }
+    return false;
+}
+
+/* The offset in an instruction that reads g: mov %fs:OFFSET, %r14 (before Go 1.17: %rcx), or in a
+ * position-independent program mov $OFFSET, %r14 and then mov %fs:(%r14), %r14. */
+static bool reads_g(const struct elf_file *f, const uint8_t *p, int64_t *ret)
+{
+    static const uint8_t to_r14[] = {0x64, 0x4c, 0x8b, 0x34, 0x25};
+    static const uint8_t to_rcx[] = {0x64, 0x48, 0x8b, 0x0c, 0x25};
+    static const uint8_t constant[] = {0x49, 0xc7, 0xc6}, through[] = {0x64, 0x4d, 0x8b, 0x36};
+
+    if (p[0] == 0x64 && (memcmp(p, to_r14, 5) == 0 || memcmp(p, to_rcx, 5) == 0))
+        *ret = (int32_t)elf_u32(f, p + 5);
+    else if (memcmp(p, constant, 3) == 0 && memcmp(p + 7, through, 4) == 0)
+        *ret = (int32_t)elf_u32(f, p + 3);
+    else
+        return false;
+    return *ret < 0;
+}
+
+static bool coded_g(const struct elf_file *f, int64_t *ret)
+{
+    const struct elf_section *s = elf_find_section(f, ".text");
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK);
+
+    for (uint64_t at = 0; chunk && s && at < s->size && at < CODE_MAX; at += CHUNK - 16) {
+        size_t n = s->size - at < CHUNK ? (size_t)(s->size - at) : CHUNK;
+        if (elf_read_into(f, s->offset + at, chunk, n, NULL) < 0)
+            return false;
+        for (size_t i = 0; i + 11 <= n; i++) {
+            int64_t offset;
+            if (reads_g(f, chunk + i, &offset)) {
+                *ret = offset;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Go's linker gives g the last word before the thread pointer; a C linker puts it among others. */
 static void find_g(const struct elf_file *f, struct parse_facts *ret)
 {
-    if (!ret->is_go || f->machine != EM_X86_64)
+    uint64_t value = 0;
+    int64_t first = -8;
+
+    if (!ret->is_go || f->machine != EM_X86_64 || !f->is_64)
         return;
-    ret->go_tls_offset = -8;
-    local_offset(f, 0, &ret->go_tls_offset);
+    local_offset(f, 0, &first);
+    if (first == -8)
+        ret->go_tls_offset = first;
+    else if (named_g(f, &value))
+        local_offset(f, value, &ret->go_tls_offset);
+    else
+        coded_g(f, &ret->go_tls_offset);
 }
 
 void parse_tls_facts(struct elf_file *f, struct parse_facts *ret)

@@ -23,6 +23,7 @@ struct binary {
     struct pclntab pclntab;
     struct buf notes;
     bool is_loaded;
+    bool only_lines;
 };
 
 static void note(struct binary *b, const struct error *err)
@@ -66,14 +67,10 @@ static void load_go(struct binary *b)
         note(b, &err);
 }
 
-/* What lookups need; read when the first one comes. */
-static void load_parts(struct binary *b)
+static void load_names(struct binary *b)
 {
     struct error err = {{0}};
 
-    if (b->is_loaded)
-        return;
-    b->is_loaded = true;
     if (!elf_find_section(b->elf, ".symtab")) {
         int r = minidebuginfo_open(b->elf, &b->mini, &err);
         if (r < 0 && r != -ENOENT)
@@ -82,6 +79,16 @@ static void load_parts(struct binary *b)
     load_symbols(b, b->elf);
     load_symbols(b, b->debug);
     load_symbols(b, b->mini);
+}
+
+/* What lookups need; read when the first one comes. */
+static void load_parts(struct binary *b)
+{
+    if (b->is_loaded)
+        return;
+    b->is_loaded = true;
+    if (!b->only_lines)
+        load_names(b);
     load_dwarf(b);
     load_go(b);
 }
@@ -101,6 +108,7 @@ static struct binary *binary_new(const struct binary_options *o)
         return NULL;
     budget_init(&b->budget, o->max_memory ? o->max_memory : BINARY_MEMORY_DEFAULT);
     arena_init(&b->arena, &b->budget);
+    b->only_lines = o->only_lines;
     return b;
 }
 

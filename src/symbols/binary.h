@@ -22,6 +22,7 @@ struct binary_options {
     const char *const *debug_dirs; /* where separate debug files may be, before /usr/lib/debug */
     size_t n_debug_dirs;
     size_t max_memory; /* bytes for this binary; 0 is BINARY_MEMORY_DEFAULT */
+    bool only_lines;   /* DWARF and Go's table: no names from symbol tables */
 };
 
 #define BINARY_MEMORY_DEFAULT ((size_t)1 << 30)

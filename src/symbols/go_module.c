@@ -9,6 +9,8 @@
 #define MODULE_GOFUNC_1_18 38
 #define MODULE_GOFUNC_1_20 40
 #define MODULE_WORDS       41
+/* Relocations that are read at a time. */
+#define RELA_CHUNK         512
 
 struct module {
     uint64_t text;
@@ -60,6 +62,89 @@ static bool find_module(struct elf_file *f, const struct elf_section *table,
     return false;
 }
 
+static bool is_relative(const struct elf_file *f, uint64_t info)
+{
+    return info == (f->machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE);
+}
+
+/* Calls for each such relocation of the file. `fn` returns true to end it. */
+typedef bool relative_fn(void *arg, uint64_t at, uint64_t value);
+
+static void each_relative(const struct elf_file *f, relative_fn *fn, void *arg)
+{
+    uint8_t chunk[RELA_CHUNK * sizeof(Elf64_Rela)];
+
+    for (size_t i = 1; f->is_64 && i < f->n_sections; i++) {
+        const struct elf_section *s = &f->sections[i];
+        if (s->type != SHT_RELA || !(s->flags & SHF_ALLOC))
+            continue;
+        for (uint64_t from = 0; from + sizeof(Elf64_Rela) <= s->size; from += sizeof(chunk)) {
+            size_t n = s->size - from < sizeof(chunk) ? (size_t)(s->size - from) : sizeof(chunk);
+            if (elf_read_into(f, s->offset + from, chunk, n, NULL) < 0)
+                return;
+            for (size_t at = 0; at + sizeof(Elf64_Rela) <= n; at += sizeof(Elf64_Rela)) {
+                const uint8_t *p = chunk + at;
+                if (is_relative(f, elf_u64(f, p + 8)) && fn(arg, elf_u64(f, p), elf_u64(f, p + 16)))
+                    return;
+            }
+        }
+    }
+}
+
+/* Looks for two words that follow each other: where moduledata starts. */
+struct module_start {
+    uint64_t first, second; /* their values */
+    uint64_t before;        /* where `first` was met last */
+    uint64_t found;         /* 0: not yet */
+};
+
+static bool is_module_start(void *arg, uint64_t at, uint64_t value)
+{
+    struct module_start *m = arg;
+
+    if (value == m->second && m->before != 0 && at == m->before + 8)
+        m->found = m->before;
+    if (value == m->first)
+        m->before = at;
+    return m->found != 0;
+}
+
+struct module_words {
+    uint64_t start;
+    size_t gofunc_word;
+    struct module module;
+};
+
+static bool take_module_word(void *arg, uint64_t at, uint64_t value)
+{
+    struct module_words *w = arg;
+
+    if (at == w->start + (uint64_t)8 * MODULE_TEXT)
+        w->module.text = value;
+    if (at == w->start + 8 * w->gofunc_word)
+        w->module.gofunc = value;
+    return w->module.text != 0 && w->module.gofunc != 0;
+}
+
+/* A position-independent program may have the words of moduledata as relocations, and zeros in
+ * their places. */
+static bool find_relocated(struct elf_file *f, const struct elf_section *table,
+                           const struct pclntab *t, struct bytes data, struct module *ret)
+{
+    struct module_start m = {.first = table->addr,
+                             .second = table->addr + (uint64_t)(t->names.data - data.data)};
+    struct module_words w = {.gofunc_word = t->version >= PCLNTAB_1_20 ? MODULE_GOFUNC_1_20
+                                                                       : MODULE_GOFUNC_1_18};
+
+    each_relative(f, is_module_start, &m);
+    if (m.found == 0)
+        return false;
+    w.start = m.found;
+    each_relative(f, take_module_word, &w);
+    *ret = w.module;
+    return true;
+}
+
 /* The bytes from an address to the end of its section. */
 static struct bytes section_from(struct elf_file *f, uint64_t va)
 {
@@ -74,6 +159,8 @@ static struct bytes section_from(struct elf_file *f, uint64_t va)
     return (struct bytes){0};
 }
 
+/* Where Go's code starts when its module does not tell; 0: not known. Before the code of a
+ * position-independent program there may be other code. */
 static uint64_t text_address(const struct elf_file *f, const struct symbol_table *symbols)
 {
     const struct symbol *s = symbol_table_named(symbols, "runtime.text");
@@ -81,7 +168,7 @@ static uint64_t text_address(const struct elf_file *f, const struct symbol_table
 
     if (s)
         return s->start;
-    return text ? text->addr : 0;
+    return text && f->type != ET_DYN ? text->addr : 0;
 }
 
 int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, struct pclntab *ret,
@@ -102,9 +189,10 @@ int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, st
     if (r < 0)
         return r;
     if (t.version >= PCLNTAB_1_18) {
-        bool found = find_module(f, table, &t, data, &m);
-        /* A position-independent program has these words as relocations, not as values. */
+        bool found = find_module(f, table, &t, data, &m) || find_relocated(f, table, &t, data, &m);
         t.text = found && m.text != 0 ? m.text : text_address(f, symbols);
+        if (t.text == 0)
+            return error_set(err, -EBADMSG, "could not find where its Go code starts");
         if (found && m.gofunc != 0)
             t.funcdata = section_from(f, m.gofunc);
     }

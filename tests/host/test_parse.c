@@ -256,6 +256,35 @@ static void reads_the_build_information_of_go(struct test *t)
     name_found_done(&found);
 }
 
+static void finds_where_go_keeps_g_beside_variables_of_c(struct test *t)
+{
+    static const char *const files[] = {"exe", "exe-stripped", "pie", "pie-stripped"};
+    CLEANUP(scratch_done) struct scratch s;
+    struct parse_file f;
+    struct error err = {{0}};
+
+    scratch_init(&s);
+    write_text(&s, "go.mod", "module example.org/demo\n\ngo 1.18\n");
+    write_text(&s, "main.go",
+               "package main\n\n// __thread long a[5];\n"
+               "// static long f(void) { return a[0]++; }\nimport \"C\"\n\n"
+               "func main() { println(C.f()) }\n");
+    if (!run(&s, "export GO111MODULE=on GOTOOLCHAIN=local CGO_ENABLED=1 && go build -o exe . && "
+                 "go build -buildmode=pie -o pie . && strip -o exe-stripped exe && "
+                 "strip -o pie-stripped pie"))
+        TEST_SKIP(t, "go could not build a program with C in it");
+    CHECK_INT(t, facts_of(scratch_name(&s, "exe"), &f, &err), 0);
+    if (f.facts.machine != EM_X86_64)
+        TEST_SKIP(t, "g is in a register here");
+    int64_t offset = f.facts.go_tls_offset;
+    CHECK(t, offset < -8 && offset >= -64 && offset % 8 == 0);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        CHECK_INT(t, facts_of(scratch_name(&s, files[i]), &f, &err), 0);
+        CHECK_INT(t, f.facts.go_tls_offset, offset);
+        CHECK(t, !f.facts.is_static && f.facts.is_go);
+    }
+}
+
 static const char work_cpp[] =
     "#include <cstdio>\n"
     "namespace shop {\n"
@@ -685,6 +714,7 @@ static const struct test_case cases[] = {
     TEST(reads_package_notes),
     TEST(finds_the_thread_context_in_every_model),
     TEST(reads_the_build_information_of_go),
+    TEST(finds_where_go_keeps_g_beside_variables_of_c),
     TEST(names_a_stripped_program_from_its_debug_file),
     TEST(tells_lines_and_inlined_calls),
     TEST(refuses_questions_about_too_many_or_unsorted_addresses),
