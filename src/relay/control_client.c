@@ -47,6 +47,7 @@ struct control_client {
     struct relay_child *child;
     struct control_options o;
     char id[AGENT_ID_MAX], host[65];
+    char shown[256]; /* the server, without a password */
     struct http_client *http;
     struct random random;
     pthread_t thread;
@@ -188,7 +189,7 @@ static void note_health(struct control_client *k, enum health health, const char
     if (!is_new)
         return;
     if (health == ANSWERS)
-        relay_log(k->child, RELAY_INFO, "%s takes directives from %s", k->id, k->o.server);
+        relay_log(k->child, RELAY_INFO, "%s takes directives from %s", k->id, k->shown);
     else
         relay_log(k->child, health == DEAF ? RELAY_INFO : RELAY_WARNING,
                   "no directives for now: %s", text);
@@ -211,7 +212,7 @@ static int64_t after_failure(struct control_client *k, const struct http_answer 
 static int64_t refused(struct control_client *k, const struct http_answer *a, bool is_heartbeat)
 {
     struct error err;
-    (void)http_answer_error(a, k->o.server, &err);
+    (void)http_answer_error(a, k->shown, &err);
 
     if (a->status == 404 && !is_heartbeat && !k->was_forgotten) {
         k->is_announced = false; /* it was started anew, and wants to know us first */
@@ -387,6 +388,14 @@ static void set_default(int64_t *value, int64_t standard)
         *value = standard;
 }
 
+/* "https://user:password@host:4040" without what stands before the "@". */
+static void show_server(const char *url, char *to, size_t size)
+{
+    const char *at = strrchr(url, '@'), *host = strstr(url, "://");
+    int scheme = host && at ? (int)(host - url) + 3 : 0;
+    snprintf(to, size, "%.*s%s", scheme, url, at ? at + 1 : url);
+}
+
 static struct control_client *client_new(struct relay_child *c, const struct control_options *o)
 {
     const struct export_settings *s = &c->settings;
@@ -402,6 +411,7 @@ static struct control_client *client_new(struct relay_child *c, const struct con
     set_default(&k->o.deaf_ns, DEAF_NS);
     k->retry_ns = k->o.retry_ns;
     snprintf(k->id, sizeof(k->id), "%s", o->id);
+    show_server(o->server, k->shown, sizeof(k->shown));
     if (gethostname(k->host, sizeof(k->host) - 1) < 0)
         k->host[0] = '\0';
     random_init(&k->random, random_seed_os());
@@ -513,7 +523,7 @@ static void part_status(void *part, struct buf *json)
     buf_add_str(json, "\"control\":");
     json_begin_object(&w);
     json_key(&w, "server");
-    json_cstring(&w, k->o.server);
+    json_cstring(&w, k->shown);
     json_key(&w, "id");
     json_cstring(&w, k->id);
     pthread_mutex_lock(&k->lock);

@@ -328,6 +328,25 @@ static void a_change_of_what_the_agent_does_is_told_soon(struct test *t)
     world_done(&w);
 }
 
+static void the_servers_password_is_shown_to_nobody(struct test *t)
+{
+    struct world w;
+    world_init(&w);
+    char url[sizeof(w.url)];
+    snprintf(url, sizeof(url), "http://me:secret@%.32s", w.url + strlen("http://"));
+    memcpy(w.url, url, sizeof(url));
+    start_client(&w);
+    say_status(&w, STATUS);
+    UNTIL(t, n_logged == 1);
+    CHECK(t, strstr(logged, "takes directives from http://127.0.0.1:"));
+    struct buf json = {0};
+    control_part.status(w.client, &json);
+    CHECK(t, strstr(buf_cstr(&json), "\"server\":\"http://127.0.0.1:"));
+    CHECK(t, !strstr(buf_cstr(&json), "secret"));
+    buf_done(&json);
+    world_done(&w);
+}
+
 static void a_server_that_has_forgotten_it_is_told_again(struct test *t)
 {
     struct world w;
@@ -511,6 +530,7 @@ static const struct test_case cases[] = {
     TEST(it_announces_itself_and_waits_for_directives),
     TEST(a_directive_reaches_the_agent_at_once_with_how_long_it_lasts),
     TEST(a_change_of_what_the_agent_does_is_told_soon),
+    TEST(the_servers_password_is_shown_to_nobody),
     TEST(a_server_that_has_forgotten_it_is_told_again),
     TEST(a_server_that_is_down_is_tried_again_and_again),
     TEST(refusals_are_told_once_and_not_repeated_quickly),
