@@ -187,24 +187,26 @@ UNWIND_INLINE int UNWIND_NAME(restore)(UNWIND_ENV env, struct unwind_walk *w, __
 UNWIND_INLINE int UNWIND_NAME(restore)(UNWIND_ENV env, struct unwind_walk *w, __u8 saved,
                                        __s16 saved_off, __u64 cfa)
 {
-    __u64 pair[2]; /* frame pointer, return address: mostly neighbours */
-    pair[0] = w->fp;
-    if (saved == UNWIND_SAVED_FP && saved_off == -16) {
-        if (UNWIND_READ(env, pair, sizeof(pair), cfa - 16))
+    __u64 fp = w->fp, ra;
+    if (saved == UNWIND_SAVED_FP && saved_off >= -(int)sizeof(w->saved) && saved_off <= -16) {
+        /* With the other registers that a function saves: one read instead of two. */
+        if (UNWIND_READ(env, w->saved, sizeof(w->saved), cfa - sizeof(w->saved)))
             return UNWIND_NAME(stop)(w, UNWIND_END_READ);
+        ra = w->saved[UNWIND_SAVED_WORDS - 1];
+        fp = w->saved[((__u32)(saved_off + (int)sizeof(w->saved)) / 8) % UNWIND_SAVED_WORDS];
     } else {
-        if (UNWIND_READ(env, &pair[1], sizeof(pair[1]), cfa - 8))
+        __u64 at = (saved == UNWIND_SAVED_FP ? cfa : fp) + (__u64)(__s64)saved_off;
+        if (UNWIND_READ(env, &ra, sizeof(ra), cfa - 8))
             return UNWIND_NAME(stop)(w, UNWIND_END_READ);
-        __u64 at = (saved == UNWIND_SAVED_FP ? cfa : w->fp) + (__u64)(__s64)saved_off;
         if ((saved == UNWIND_SAVED_FP || saved == UNWIND_SAVED_AT_FP) &&
-            UNWIND_READ(env, &pair[0], sizeof(pair[0]), at))
+            UNWIND_READ(env, &fp, sizeof(fp), at))
             return UNWIND_NAME(stop)(w, UNWIND_END_READ);
     }
     if (saved == UNWIND_SAVED_FP)
         w->has_fp = 1;
     if (saved == UNWIND_SAVED_LOST)
         w->has_fp = 0;
-    return UNWIND_NAME(arrive)(w, pair[1], cfa, pair[0]);
+    return UNWIND_NAME(arrive)(w, ra, cfa, fp);
 }
 #endif
 

@@ -15,6 +15,9 @@
 
 #define UNWIND_ADDRESSES_MAX (UNWIND_KERNEL_FRAMES_MAX + UNWIND_USER_FRAMES_MAX)
 
+/* What lies right below a frame's end: the return address and registers that were pushed. */
+#define UNWIND_SAVED_WORDS 8
+
 struct unwind_walk {
     __u64 pc, sp, fp;
     __u64 lr; /* aarch64; meant only while has_lr */
@@ -34,4 +37,5 @@ struct unwind_walk {
     __u8 guess_end; /* what to say if that guess was wrong */
     __u8 n_switches;
     __u8 spare;
+    __u64 saved[UNWIND_SAVED_WORDS];
 };
