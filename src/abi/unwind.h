@@ -131,8 +131,8 @@ struct thread_context_place {
 struct unwind_process {
     __u64 code_start, stack_start; /* mm->start_code, mm->start_stack */
     __u32 first_mapping, n_mappings;
-    __u32 collected; /* PROCESS_... */
-    __u32 spare;
+    __u32 collected;   /* PROCESS_... */
+    __u32 mappings_id; /* no other mappings ever had it */
     struct thread_context_place context;
 };
 

@@ -15,12 +15,8 @@ static const struct {
     const char *name;
     enum probe_feature feature;
 } programs[] = {
-    {"sample_cpu", PROBE_CPU},
-    {"sample_fault", PROBE_FAULTS},
-    {"tell_exit", PROBE_LIFE},
-    {"tell_exec", PROBE_LIFE},
-    {"watch_switch", PROBE_OFF_CPU},
-    {"look_at_thread", PROBE_WALL},
+    {"sample_cpu", PROBE_CPU}, {"sample_fault", PROBE_FAULTS},  {"tell_exit", PROBE_LIFE},
+    {"tell_exec", PROBE_LIFE}, {"watch_switch", PROBE_OFF_CPU}, {"look_at_thread", PROBE_WALL},
 };
 
 static uint64_t ring_bytes(const struct probe_options *o, uint32_t n_cpus)

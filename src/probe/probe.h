@@ -93,8 +93,10 @@ void probe_file_free(struct probe *p, uint32_t file);  /* no process maps it any
 const struct unwind_file *probe_file(const struct probe *p, uint32_t file);
 uint64_t probe_table_bytes(const struct probe *p); /* used by tables */
 
-/* A process and its mappings (sorted, not overlapping): first_mapping is filled in here. Replaces
- * the entry; walks see the old or the new one. -ENOSPC when maps are full, -EINVAL when not sorted.
+/*
+ * A process and its mappings (sorted, not overlapping); what the value says about mappings is
+ * filled in here. Replaces the entry; walks see the old or the new one. -ENOSPC when maps are full,
+ * -EINVAL when not sorted.
  */
 int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_process *value,
                       const struct unwind_mapping *mappings, uint32_t n);

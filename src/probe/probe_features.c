@@ -17,14 +17,14 @@
  * attached. Versions are not asked, because distributions carry features back and switch them off.
  */
 
-static _Thread_local char last_words[256];
+static _Thread_local char first_words[256];
 
 __attribute__((format(printf, 2, 0))) static int keep_words(enum libbpf_print_level level,
                                                             const char *fmt, va_list args)
 {
-    if (level == LIBBPF_WARN) {
-        vsnprintf(last_words, sizeof(last_words), fmt, args);
-        last_words[strcspn(last_words, "\n")] = '\0';
+    if (level == LIBBPF_WARN && !first_words[0]) {
+        vsnprintf(first_words, sizeof(first_words), fmt, args);
+        first_words[strcspn(first_words, "\n")] = '\0';
     }
     return 0;
 }
@@ -32,12 +32,12 @@ __attribute__((format(printf, 2, 0))) static int keep_words(enum libbpf_print_le
 void probe_quiet_libbpf(void)
 {
     libbpf_set_print(keep_words);
-    last_words[0] = '\0';
+    first_words[0] = '\0';
 }
 
 const char *probe_libbpf_words(void)
 {
-    return last_words;
+    return first_words;
 }
 
 static uint64_t own_capabilities(void)

@@ -36,6 +36,7 @@ struct probe {
     struct probe_array rows, pages, rules, files, mappings;
     struct range_pool free_rows, free_pages, free_rules, free_files, free_mappings;
     struct probe_file_ranges *file_ranges;
+    uint32_t mappings_id; /* the last one */
     int process_map, counter_map;
     struct ring_buffer *ring;
     struct {
@@ -54,7 +55,7 @@ struct probe {
 extern const unsigned char vesta_bpf[];
 extern const size_t vesta_bpf_len;
 
-/* libbpf's words, kept instead of printed: the last warning, or "". */
+/* libbpf's words, kept instead of printed: the first warning, or "". */
 void probe_quiet_libbpf(void);
 const char *probe_libbpf_words(void);
 

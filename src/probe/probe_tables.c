@@ -247,6 +247,7 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
     struct unwind_process next = *value;
     next.first_mapping = r.first;
     next.n_mappings = n;
+    next.mappings_id = ++p->mappings_id;
     if (bpf_map_update_elem(p->process_map, &tgid, &next, BPF_ANY) < 0) {
         int failed = errno == E2BIG ? -ENOSPC : -errno;
         range_pool_undo(&p->free_mappings, r);

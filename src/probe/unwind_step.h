@@ -6,7 +6,8 @@
  *     UNWIND_ENV                   type of what is handed through as `env`
  *     UNWIND_READ(env, to, n, at)  reads n bytes of the target at `at`; 0 when that went well
  *     UNWIND_MAPPING(env, i), UNWIND_FILE(env, i), UNWIND_PAGE(env, i), UNWIND_ROW_PAIR(env, i),
- *     UNWIND_RULE(env, i)          pointer to element i, NULL where there is none
+ *     UNWIND_RULE(env, i), UNWIND_MEMO(env, i)
+ *                                  pointer to element i, NULL where there is none
  *     UNWIND_INLINE                linkage
  *     UNWIND_IS_ARM64              1 for aarch64, 0 for x86-64
  *
@@ -106,15 +107,14 @@ UNWIND_NAME(find_rule)(UNWIND_ENV env, const volatile struct unwind_file *f, __u
     return rule < n_rules ? UNWIND_RULE(env, first_rule + rule) : 0;
 }
 
-/*
- * The caller by frame pointer. `is_promised`: this code keeps them, so 0 is the outermost frame and
- * another stack is followed; else the result is a guess, dropped again unless it is code.
- */
-UNWIND_INLINE int UNWIND_NAME(by_frame_pointer)(UNWIND_ENV env, struct unwind_walk *w,
-                                                int is_promised, __u8 end)
+/* The caller by frame pointer. Unless this code promised to keep them, the result is a guess,
+ * dropped again unless it is code. */
+UNWIND_INLINE int UNWIND_NAME(by_frame_pointer)(UNWIND_ENV env, struct unwind_walk *w, int fp_is)
 {
     __u64 pair[2];
     __u64 fp = w->fp;
+    int is_promised = fp_is & UNWIND_FP_PROMISED;
+    __u8 end = fp_is & UNWIND_FP_OF_NO_FILE ? UNWIND_END_NO_FRAME : UNWIND_END_NO_TABLE;
     if (!w->has_fp || fp & 7)
         return UNWIND_NAME(stop)(w, end);
     if (fp < w->sp || fp - w->sp > UNWIND_FRAME_BYTES_MAX) {
@@ -188,12 +188,11 @@ UNWIND_INLINE int UNWIND_NAME(restore)(UNWIND_ENV env, struct unwind_walk *w, __
                                        __s16 saved_off, __u64 cfa)
 {
     __u64 fp = w->fp, ra;
-    if (saved == UNWIND_SAVED_FP && saved_off >= -(int)sizeof(w->saved) && saved_off <= -16) {
-        /* With the other registers that a function saves: one read instead of two. */
-        if (UNWIND_READ(env, w->saved, sizeof(w->saved), cfa - sizeof(w->saved)))
-            return UNWIND_NAME(stop)(w, UNWIND_END_READ);
-        ra = w->saved[UNWIND_SAVED_WORDS - 1];
-        fp = w->saved[((__u32)(saved_off + (int)sizeof(w->saved)) / 8) % UNWIND_SAVED_WORDS];
+    /* With the other registers that a function saves: mostly one read instead of two. */
+    if (saved == UNWIND_SAVED_FP && saved_off >= -UNWIND_SAVED_BYTES && saved_off <= -16 &&
+        !UNWIND_READ(env, w->saved, UNWIND_SAVED_BYTES, cfa - UNWIND_SAVED_BYTES)) {
+        ra = w->saved[UNWIND_SAVED_BYTES / 8 - 1];
+        fp = w->saved[(__u32)(saved_off + UNWIND_SAVED_BYTES) / 8 % 8];
     } else {
         __u64 at = (saved == UNWIND_SAVED_FP ? cfa : fp) + (__u64)(__s64)saved_off;
         if (UNWIND_READ(env, &ra, sizeof(ra), cfa - 8))
@@ -239,53 +238,73 @@ UNWIND_INLINE int UNWIND_NAME(by_rule)(UNWIND_ENV env, struct unwind_walk *w, __
     return UNWIND_NAME(restore)(env, w, saved, saved_off, cfa);
 }
 
-UNWIND_INLINE int UNWIND_NAME(leave_file)(UNWIND_ENV env, struct unwind_walk *w, __u64 pc)
+UNWIND_INLINE __u64 UNWIND_NAME(memo_check)(const struct unwind_memo *m)
 {
+    return m->pc * 0x9e3779b97f4a7c15ull ^ m->rule ^ ((__u64)m->mappings_id << 32 | m->file) * 31 ^
+           (__u64)m->version << 20;
+}
+
+UNWIND_INLINE struct unwind_memo *UNWIND_NAME(find_memo)(UNWIND_ENV env,
+                                                         const struct unwind_walk *w, __u64 pc)
+{
+    __u64 hash = (pc ^ (__u64)w->mappings_id << 20) * 0x9e3779b97f4a7c15ull;
+    return UNWIND_MEMO(env, (__u32)(hash >> 52)); /* of UNWIND_MEMOS */
+}
+
+/* The rule of pc, when it was looked for not long ago and its table is the same still. */
+UNWIND_INLINE int UNWIND_NAME(remember)(UNWIND_ENV env, const struct unwind_walk *w,
+                                        const struct unwind_memo *memo, __u64 pc, __u64 *ret)
+{
+    if (!memo)
+        return 0;
+    struct unwind_memo m = *memo;
+    if (m.pc != pc || m.mappings_id != w->mappings_id || m.check != UNWIND_NAME(memo_check)(&m))
+        return 0;
+    volatile struct unwind_file *f = UNWIND_FILE(env, m.file);
+    if (!f || f->version != m.version)
+        return 0;
+    if (f->last_used != w->now_s)
+        f->last_used = w->now_s;
+    *ret = m.rule;
+    return 1;
+}
+
+/* The rule of pc in its mapping's file, 0 for a gap; returns what frame pointers are worth then. */
+UNWIND_INLINE int UNWIND_NAME(search)(UNWIND_ENV env, struct unwind_walk *w,
+                                      struct unwind_memo *memo, __u64 pc, __u64 *ret)
+{
+    if (w->map_kind != UNWIND_MAPPING_FILE || !w->file)
+        return UNWIND_FP_ZERO_ENDS | UNWIND_FP_OF_NO_FILE;
     volatile struct unwind_file *f = UNWIND_FILE(env, w->file);
     if (!f)
-        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+        return 0;
     if (f->last_used != w->now_s)
         f->last_used = w->now_s;
     __u32 version = f->version, state = f->state;
-    if (state == UNWIND_FILE_FRAME_POINTERS) {
-        if (w->has_fp && !w->fp)
-            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
-        return UNWIND_NAME(by_frame_pointer)(env, w, 1, UNWIND_END_NO_TABLE);
-    }
+    if (state == UNWIND_FILE_FRAME_POINTERS)
+        return UNWIND_FP_ZERO_ENDS | UNWIND_FP_PROMISED;
     if (state != UNWIND_FILE_READY)
-        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
-    const struct unwind_rule *rule = UNWIND_NAME(find_rule)(env, f, pc - w->bias);
-    __u8 kind = UNWIND_CFA_GAP, saved = 0;
-    __s16 saved_off = 0;
-    __s32 cfa_off = 0;
-    if (rule) {
-        kind = rule->cfa;
-        saved = rule->saved;
-        saved_off = rule->saved_off;
-        cfa_off = rule->cfa_off;
-    }
+        return 0;
+    const struct unwind_rule *found = UNWIND_NAME(find_rule)(env, f, pc - w->bias);
+    struct unwind_memo m = {
+        .pc = pc, .mappings_id = w->mappings_id, .file = w->file, .version = version};
+    if (found)
+        m.rule = found->cfa | (__u64)found->saved << 8 | (__u64)(__u16)found->saved_off << 16 |
+                 (__u64)(__u32)found->cfa_off << 32;
     if (f->version != version)
-        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
-    if (kind == UNWIND_CFA_GAP) {
-        /* Hand-written code at the start of a thread clears the frame pointer. */
-        if (w->has_fp && !w->fp)
-            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
-        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_TABLE);
+        return 0;
+    if (memo) {
+        m.check = UNWIND_NAME(memo_check)(&m);
+        *memo = m;
     }
-    if (kind == UNWIND_CFA_END)
-        return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
-    if (kind == UNWIND_CFA_SIGNAL)
-        return UNWIND_NAME(by_signal)(env, w);
-    return UNWIND_NAME(by_rule)(env, w, kind, saved, saved_off, cfa_off);
+    *ret = m.rule;
+    /* Hand-written code at the start of a thread has no rows, and clears the frame pointer. */
+    return UNWIND_FP_ZERO_ENDS;
 }
 
-/* Records where the walk is and goes to the caller; 1 when it has ended, w->end says why. */
-UNWIND_INLINE int UNWIND_NAME(step)(UNWIND_ENV env, struct unwind_walk *w, __u64 *addresses)
+/* Records where the walk is. */
+UNWIND_INLINE int UNWIND_NAME(record)(struct unwind_walk *w, __u64 *addresses)
 {
-    __u64 pc = w->is_return ? w->pc - 1 : w->pc;
-    int is_mapped = UNWIND_NAME(find_mapping)(env, w, pc);
-    if (!is_mapped && w->is_guess)
-        return UNWIND_NAME(stop)(w, w->guess_end);
     __u32 n = w->n, at = w->first + n;
     if (n >= UNWIND_USER_FRAMES_MAX || at >= UNWIND_ADDRESSES_MAX)
         return UNWIND_NAME(stop)(w, UNWIND_END_TOO_DEEP);
@@ -294,14 +313,36 @@ UNWIND_INLINE int UNWIND_NAME(step)(UNWIND_ENV env, struct unwind_walk *w, __u64
         w->exact |= 1u << n;
     w->n = n + 1;
     w->is_guess = 0;
+    return 0;
+}
+
+/* Records where the walk is and goes to the caller; 1 when it has ended, w->end says why. */
+UNWIND_INLINE int UNWIND_NAME(step)(UNWIND_ENV env, struct unwind_walk *w, __u64 *addresses)
+{
+    __u64 pc = w->is_return ? w->pc - 1 : w->pc, rule = UNWIND_CFA_GAP;
+    struct unwind_memo *memo = UNWIND_NAME(find_memo)(env, w, pc);
+    int fp_is = UNWIND_FP_ZERO_ENDS, is_mapped = 1;
+    if (!UNWIND_NAME(remember)(env, w, memo, pc, &rule)) {
+        is_mapped = UNWIND_NAME(find_mapping)(env, w, pc);
+        if (is_mapped)
+            fp_is = UNWIND_NAME(search)(env, w, memo, pc, &rule);
+        else if (w->is_guess)
+            return UNWIND_NAME(stop)(w, w->guess_end);
+    }
+    if (UNWIND_NAME(record)(w, addresses))
+        return 1;
     if (!is_mapped)
         return UNWIND_NAME(stop)(w, UNWIND_END_NO_MAPPING);
-    if (w->map_kind != UNWIND_MAPPING_FILE || !w->file) {
-        if (w->has_fp && !w->fp)
-            return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
-        return UNWIND_NAME(by_frame_pointer)(env, w, 0, UNWIND_END_NO_FRAME);
-    }
-    return UNWIND_NAME(leave_file)(env, w, pc);
+    __u8 kind = (__u8)rule;
+    if (kind == UNWIND_CFA_END ||
+        (kind == UNWIND_CFA_GAP && fp_is & UNWIND_FP_ZERO_ENDS && w->has_fp && !w->fp))
+        return UNWIND_NAME(stop)(w, UNWIND_END_OUTERMOST);
+    if (kind == UNWIND_CFA_GAP)
+        return UNWIND_NAME(by_frame_pointer)(env, w, fp_is);
+    if (kind == UNWIND_CFA_SIGNAL)
+        return UNWIND_NAME(by_signal)(env, w);
+    return UNWIND_NAME(by_rule)(env, w, kind, (__u8)(rule >> 8), (__s16)(rule >> 16),
+                                (__s32)(rule >> 32));
 }
 
 #endif

@@ -27,8 +27,9 @@ struct world {
     uint32_t n_rules;
     uint8_t stack[STACK_LEN];
     uint64_t stack_at;
-    uint64_t stack_len;  /* readable */
-    uint32_t version_at; /* lookup of a rule during which the table is replaced; 0: none */
+    uint64_t stack_len;        /* readable */
+    uint32_t version_at;       /* lookup of a rule during which the table is replaced; 0: none */
+    struct unwind_memo *memos; /* NULL: none */
     struct unwind_walk walk;
     __u64 addresses[UNWIND_ADDRESSES_MAX];
 };
@@ -57,6 +58,7 @@ static const struct unwind_rule *world_rule(struct world *w, uint32_t i)
 #define UNWIND_PAGE(env, i)         ((i) < (env)->n_pages ? &(env)->pages[i] : NULL)
 #define UNWIND_ROW_PAIR(env, i)     ((i) < (env)->n_rows / 2 ? &(env)->row_pairs[i] : NULL)
 #define UNWIND_RULE(env, i)         world_rule(env, i)
+#define UNWIND_MEMO(env, i)         ((env)->memos ? &(env)->memos[i] : NULL)
 
 #define UNWIND_NAME(x)  x86_##x
 #define UNWIND_IS_ARM64 0
@@ -471,6 +473,79 @@ static void finds_the_row_of_every_address(struct test *t)
     free(w);
 }
 
+/* Two frames; what the second walk finds it remembers from the first. */
+static struct world *new_remembering_world(void)
+{
+    struct world *w = new_world();
+    w->memos = calloc(UNWIND_MEMOS, sizeof(*w->memos));
+    add_rule(w, RULE(UNWIND_CFA_SP, UNWIND_SAVED_FP, -24, 48));
+    add_rule(w, RULE(UNWIND_CFA_END, 0, 0, 0));
+    put(w, STACK + 40, in(1));
+    return w;
+}
+
+static uint8_t walk_again(struct world *w, uint32_t first_mapping)
+{
+    w->walk = (struct unwind_walk){.first_mapping = first_mapping,
+                                   .mappings_id = first_mapping,
+                                   .n_mappings = 2,
+                                   .now_s = 78,
+                                   .pc = in(0),
+                                   .sp = STACK,
+                                   .fp = 1,
+                                   .has_fp = 1};
+    walk_x86(w);
+    return w->walk.end;
+}
+
+static void done_remembering(struct world *w)
+{
+    free(w->memos);
+    free(w);
+}
+
+static void remembers_rules(struct test *t)
+{
+    struct world *w = new_remembering_world();
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    w->n_pages = 0; /* it does not look there again */
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    CHECK_INT(t, w->walk.n, 2);
+    CHECK_INT(t, w->addresses[1], in(1));
+    CHECK_INT(t, w->files[1].last_used, 78);
+    done_remembering(w);
+}
+
+static void remembers_nothing_of_other_tables_or_processes(struct test *t)
+{
+    struct world *w = new_remembering_world();
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    w->files[1].version++;
+    w->files[1].state = UNWIND_FILE_WANTED;
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_NO_TABLE);
+    done_remembering(w);
+
+    w = new_remembering_world();
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    w->mappings[2] = w->mappings[1];
+    w->mappings[1].begin = TEXT + 0x8000; /* another process has something else there */
+    w->n_mappings = 3;
+    CHECK_INT(t, walk_again(w, 1), UNWIND_END_NO_MAPPING);
+    done_remembering(w);
+}
+
+static void does_not_believe_a_memory_written_by_two(struct test *t)
+{
+    struct world *w = new_remembering_world();
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    for (size_t i = 0; i < UNWIND_MEMOS; i++)
+        if (w->memos[i].pc == in(0))
+            w->memos[i].rule = UNWIND_CFA_UNSUPPORTED;
+    CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
+    CHECK_INT(t, w->walk.n, 2);
+    done_remembering(w);
+}
+
 static void leaves_arm64_leaves_by_the_link_register(struct test *t)
 {
     struct world *w = new_world();
@@ -547,6 +622,7 @@ static void survives_rubbish(struct test *t)
     uint64_t x = 88172645463325252ull;
     for (int round = 0; round < 3000; round++) {
         struct world *w = new_world();
+        w->memos = calloc(UNWIND_MEMOS, sizeof(*w->memos));
         for (int i = 0; i < 31; i++) {
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
             add_rule(w, RULE((uint8_t)(x % 10), (uint8_t)(x >> 8) % 7, (int16_t)(x >> 16) % 64 * 8,
@@ -564,7 +640,7 @@ static void survives_rubbish(struct test *t)
             walk_arm(w);
         CHECK(t, w->walk.end < UNWIND_END_COUNT);
         CHECK(t, w->walk.n >= 1 && w->walk.n <= UNWIND_USER_FRAMES_MAX);
-        free(w);
+        done_remembering(w);
     }
 }
 
@@ -585,6 +661,9 @@ static const struct test_case cases[] = {
     TEST(believes_no_table),
     TEST(takes_a_table_that_was_replaced_meanwhile_as_none),
     TEST(finds_the_row_of_every_address),
+    TEST(remembers_rules),
+    TEST(remembers_nothing_of_other_tables_or_processes),
+    TEST(does_not_believe_a_memory_written_by_two),
     TEST(leaves_arm64_leaves_by_the_link_register),
     TEST(takes_the_arm64_link_register_once),
     TEST(goes_through_arm64_signal_frames),

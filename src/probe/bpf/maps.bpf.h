@@ -45,6 +45,13 @@ struct {
 } mappings SEC(".maps");
 
 struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, UNWIND_MEMOS);
+    __type(key, u32);
+    __type(value, struct unwind_memo);
+} memos SEC(".maps");
+
+struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 1);
     __type(key, u32);

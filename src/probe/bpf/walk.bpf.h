@@ -23,6 +23,7 @@
 #define UNWIND_PAGE(env, i)     ((const struct unwind_page *)ELEMENT(pages, i))
 #define UNWIND_ROW_PAIR(env, i) ((const struct unwind_row_pair *)ELEMENT(rows, i))
 #define UNWIND_RULE(env, i)     ((const struct unwind_rule *)ELEMENT(rules, i))
+#define UNWIND_MEMO(env, i)     ((struct unwind_memo *)ELEMENT(memos, i))
 
 /* Handed to the callback of bpf_loop. `task` is for readers of other tasks' memory. */
 struct walk_env {
@@ -155,6 +156,7 @@ static __always_inline void begin_walk(struct unwind_walk *w, const struct unwin
     w->map_begin = w->map_end = 0;
     w->first_mapping = p ? p->first_mapping : 0;
     w->n_mappings = p ? p->n_mappings : 0;
+    w->mappings_id = p ? p->mappings_id : 0;
     w->now_s = settings.now_s;
     w->first = first;
     w->n = 0;
@@ -194,7 +196,7 @@ static __always_inline void walk_frame_pointers(struct probe_scratch *s)
             w->end = UNWIND_END_OUTERMOST;
             return;
         }
-        if (own_by_frame_pointer(&env, w, 0, UNWIND_END_NO_TABLE))
+        if (own_by_frame_pointer(&env, w, 0))
             return;
     }
 }
