@@ -75,7 +75,10 @@ static uint32_t resource_of(struct publisher *p, struct process *process)
 
     if (process->generation == naming_generation(p->o->naming))
         return process->attrs;
-    for (size_t i = 0; n < ATTRS_MAX / 2 && identity_attribute(p->o->host, i, &key, &value); i++)
+    /* Those of a process have the host's among them. */
+    for (size_t i = 0;
+         !process->identity && n < ATTRS_MAX - 2 && identity_attribute(p->o->host, i, &key, &value);
+         i++)
         ids[n++] = dict_string_attribute(d, dict_string(d, key), dict_string(d, value));
     for (size_t i = 0; process->identity && n < ATTRS_MAX - 2 &&
                        identity_attribute(process->identity, i, &key, &value);

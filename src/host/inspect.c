@@ -247,6 +247,24 @@ static void read_text(struct reading *r, uint32_t field, struct bytes text)
     case TOLD_CONTEXT:
         take_text(r, text, INSPECT_CONTEXT_MAX, &p->context);
         break;
+    case TOLD_CONTAINER_NAME:
+        take_text(r, text, 255, &p->container_name);
+        break;
+    case TOLD_CONTAINER_IMAGE:
+        take_text(r, text, 255, &p->container_image);
+        break;
+    case TOLD_CONTAINER_SERVICE:
+        take_text(r, text, 255, &p->container_service);
+        break;
+    case TOLD_POD:
+        take_text(r, text, 255, &p->pod);
+        break;
+    case TOLD_POD_NAMESPACE:
+        take_text(r, text, 255, &p->pod_namespace);
+        break;
+    case TOLD_POD_CONTAINER:
+        take_text(r, text, 255, &p->pod_container);
+        break;
     case TOLD_FILE:
         read_file_of(r, text);
         break;

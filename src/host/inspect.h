@@ -48,6 +48,9 @@ struct inspect_process {
     struct bytes cgroup;         /* the text of /proc/PID/cgroup, 8192 */
     struct bytes environ;        /* only the variables asked for, "NAME=VALUE\0" each, the first of
                                     a name; 16 KiB in all, of the first 1 MiB */
+    /* As files of the kubelet and of container runtimes tell (host/container.h); 255. */
+    struct bytes container_name, container_image, container_service;
+    struct bytes pod, pod_namespace, pod_container;
     struct bytes context;  /* OTEP 4719: the payload, checked as far as its frame goes; 65536 */
     uint64_t context_time; /* its timestamp: the same one need not be read again */
     bool listens;          /* has a listening TCP socket (only when asked) */

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/le.h"
 #include "base/must.h"
+#include "host/container.h"
 #include "host/inspect_internal.h"
 #include "host/inspect_text.h"
 #include "wire/protobuf.h"
@@ -220,6 +221,50 @@ static void tell_environ(const struct target *t, const struct question *q, struc
     buf_done(&picked);
 }
 
+/* Processes of a container come together: what was found last is looked at first. */
+static const struct container_names *names_of(const struct container_place *place)
+{
+    static struct {
+        char id[sizeof(place->id)];
+        struct container_names names;
+    } known[16];
+    static size_t next;
+    struct container_names names;
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (place->id[0] != '\0' && strcmp(known[i].id, place->id) == 0)
+            return &known[i].names;
+    }
+    if (!container_names(place, "", &names))
+        return NULL;
+    size_t at = next++ % ARRAY_SIZE(known);
+    memcpy(known[at].id, place->id, sizeof(known[at].id));
+    known[at].names = names;
+    return &known[at].names;
+}
+
+static void tell_container(const struct target *t, struct buf *out)
+{
+    struct buf cgroup = {0};
+    struct container_place place;
+    const struct container_names *n = NULL;
+
+    if (target_read(t, "cgroup", 8192, &cgroup) == 0) {
+        pb_put_bytes_opt(out, TOLD_CGROUP, buf_bytes(&cgroup));
+        container_place(buf_bytes(&cgroup), &place);
+        n = names_of(&place);
+    }
+    buf_done(&cgroup);
+    if (!n)
+        return;
+    pb_put_bytes_opt(out, TOLD_CONTAINER_NAME, bytes_of(n->name));
+    pb_put_bytes_opt(out, TOLD_CONTAINER_IMAGE, bytes_of(n->image));
+    pb_put_bytes_opt(out, TOLD_CONTAINER_SERVICE, bytes_of(n->service));
+    pb_put_bytes_opt(out, TOLD_POD, bytes_of(n->pod));
+    pb_put_bytes_opt(out, TOLD_POD_NAMESPACE, bytes_of(n->pod_namespace));
+    pb_put_bytes_opt(out, TOLD_POD_CONTAINER, bytes_of(n->pod_container));
+}
+
 static uint64_t tell_identity(const struct target *t, const struct question *q, struct buf *out)
 {
     struct buf text = {0};
@@ -232,7 +277,7 @@ static uint64_t tell_identity(const struct target *t, const struct question *q, 
     }
     buf_done(&text);
     tell_exe(t, out);
-    tell_text(t, "cgroup", 8192, TOLD_CGROUP, out);
+    tell_container(t, out);
     tell_environ(t, q, out);
     return shares_mounts(t) ? TOLD_SAME_MOUNTS : 0;
 }
