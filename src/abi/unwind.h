@@ -157,9 +157,10 @@ enum unwind_end {
 /* Set by us while the programs run. */
 struct unwind_settings {
     __u32 now_s;            /* a coarse clock for last_used */
-    __u32 young_ms;         /* processes younger than this are not asked about */
+    __u32 young_ms;         /* samples of younger processes are marked EVENT_YOUNG... */
     __u64 wall_tick_ns;     /* what one blocked thread seen in a pass stands for */
     __u64 off_cpu_usual_ns; /* a wait this long is walked always, shorter ones by chance */
     __u32 own_tgid;         /* never sampled: 0 when it may be */
+    __u32 asks_young;       /* ...and nobody asks about these, unless this is set */
     __u32 has_filter;       /* processes not known yet may be unwanted: tell, do not record */
 };

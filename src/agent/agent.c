@@ -352,7 +352,7 @@ static void start_tables(struct agent *a)
         .debug_dirs = c->debug_dirs.items,
         .n_debug_dirs = c->debug_dirs.n,
         .wants_names = wants_names,
-        .is_eager = a->n_pids > 0,
+        .is_eager = a->n_pids > 0 || a->o.is_picky,
         .keeps_open = strcmp(c->symbols, "lines") == 0,
         .changed = file_learnt,
         .forgotten = file_forgotten,
@@ -369,7 +369,8 @@ static void start_tables(struct agent *a)
         .kinds = a->types,
         .finds_ports = c->scrape_local_go,
         .pids = a->pids,
-        .n_pids = a->n_pids,
+        .n_pids = &a->n_pids,
+        .is_picky = a->n_pids > 0 || a->o.is_picky,
         .known = process_learnt,
         .arg = a,
         .max = PROCESSES_MAX,
@@ -424,7 +425,8 @@ static int start_probe(struct agent *a, struct error *err)
         return r;
     struct unwind_settings *s = probe_settings(a->probe);
     s->now_s = (uint32_t)(loop_now_ns(a->loop) / SECOND_NS) + 1;
-    s->young_ms = a->o.is_recording ? 0 : (uint32_t)(c->young_ns / (SECOND_NS / 1000));
+    s->young_ms = (uint32_t)(c->young_ns / (SECOND_NS / 1000));
+    s->asks_young = a->o.is_recording;
     s->wall_tick_ns = (uint64_t)SECOND_NS / c->wall_rate;
     s->off_cpu_usual_ns = OFF_CPU_USUAL_NS;
     s->own_tgid = c->own_process ? 0 : (uint32_t)getpid();
@@ -512,6 +514,12 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     loop_timer_start(&a->tick_timers, &a->tick, now + TICK_FAST_NS);
     *ret = a;
     return 0;
+}
+
+void agent_pick(struct agent *a, uint32_t pid)
+{
+    if (a->n_pids < ARRAY_SIZE(a->pids))
+        a->pids[a->n_pids++] = pid;
 }
 
 void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)

@@ -19,10 +19,14 @@ struct agent_options {
     /* Where windows go instead of the relay: `vesta-agent record`. The set is borrowed. */
     void (*window)(void *arg, const struct profile_set *set);
     void *arg;
+    bool is_picky;     /* only processes that agent_pick() names, beside those configured */
     bool is_recording; /* no relay, no governor; CPU rate as configured */
 };
 
 int agent_start(const struct agent_options *o, struct agent **ret, struct error *err);
+
+/* This process, and its children, are profiled too. */
+void agent_pick(struct agent *a, uint32_t pid);
 
 /* Ends sampling, and calls `done` when the last window has been handed over. */
 void agent_finish(struct agent *a, void (*done)(void *arg), void *arg);

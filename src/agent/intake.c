@@ -137,7 +137,7 @@ static void take_sample(struct agent *a, const struct event_sample *e)
 
     a->counts.samples++;
     judge(p, e);
-    if (p->state == PROCESS_ASKED && p->asks == 0 && !is_young)
+    if (p->state == PROCESS_ASKED && p->asks == 0 && (!is_young || a->o.is_recording))
         process_table_look(a->processes, p, now);
     if (e->kind == SAMPLE_WALL || e->kind == SAMPLE_OFF_CPU) {
         (void)waits_event(a->waits, &e->head);

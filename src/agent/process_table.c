@@ -260,14 +260,14 @@ static const struct parse_facts *main_facts(const struct process *p)
 
 static bool is_picked(const struct process_table *t, const struct inspect_process *seen)
 {
-    for (size_t i = 0; i < t->o.n_pids; i++) {
+    for (size_t i = 0; t->o.is_picky && i < *t->o.n_pids; i++) {
         if (seen->pid == t->o.pids[i])
             return true;
         for (size_t k = 0; k < seen->n_ancestors; k++)
             if (seen->ancestors[k] == t->o.pids[i])
                 return true;
     }
-    return t->o.n_pids == 0;
+    return !t->o.is_picky;
 }
 
 static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen)
@@ -339,7 +339,7 @@ void process_table_look(struct process_table *t, struct process *p, int64_t now_
                               .identity = true,
                               .cmdline = true,
                               .ports = t->o.finds_ports,
-                              .ancestors = t->o.n_pids > 0,
+                              .ancestors = t->o.is_picky,
                               .variables = identity_variables(t->o.rules)};
     CLEANUP(buf_done) struct buf q = {0};
     inspect_question(&ask, &q);

@@ -85,8 +85,9 @@ struct process_table_options {
     bool reads_cmdline, finds_ports;
     void (*known)(void *arg, struct process *p); /* identity and mappings are there, or new */
     void *arg;
-    const uint32_t *pids; /* only these and their children; none: all */
-    size_t n_pids;
+    bool is_picky; /* only `pids` and their children; there may be more of them later */
+    const uint32_t *pids;
+    const size_t *n_pids;
     uint32_t max; /* processes; the ones seen longest ago make room */
 };
 

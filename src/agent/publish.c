@@ -51,7 +51,7 @@ static const char *missing_part(const struct window_sample *s)
         [UNWIND_END_NOT_UPWARD] = "[cut: broken stack]",
     };
 
-    if (s->end == UNWIND_END_NO_PROCESS && s->is_young)
+    if (s->is_young && s->end < UNWIND_END_COUNT && texts[s->end])
         return "[cut: process younger than the limit]";
     return s->end < UNWIND_END_COUNT ? texts[s->end] : NULL;
 }

@@ -44,7 +44,6 @@ struct record {
     struct loop *loop;
     struct agent *agent;
     pid_t child;
-    int go_fd; /* the command starts when this is closed */
     int child_status;
     struct loop_io signals;
     struct loop_timers timers;
@@ -137,8 +136,9 @@ static int start_command(struct record *r, struct error *err)
         fprintf(stderr, "vesta-agent: could not run \"%s\": %s\n", r->command[0], strerror(errno));
         _exit(127);
     }
+    agent_pick(r->agent, (uint32_t)r->child);
     close(go[0]);
-    r->go_fd = go[1];
+    close(go[1]); /* off it goes */
     return 0;
 }
 
@@ -245,15 +245,11 @@ static void take_window(void *arg, const struct profile_set *set)
 
 static int configure(struct record *r, struct config **ret, struct error *err)
 {
-    static char pid[16];
     struct config_input in = {.env = (const char *const *)environ};
 
-    if (r->child > 0)
-        snprintf(pid, sizeof(pid), "%d", (int)r->child);
-    const char *pids = r->child > 0 ? pid : r->pids;
-    if (pids) {
+    if (r->pids) {
         give(r, "--pids");
-        give(r, pids);
+        give(r, r->pids);
     }
     give(r, "--rate");
     give(r, r->rate ? r->rate : "99");
@@ -283,8 +279,6 @@ static int run(struct record *r, struct config **config, struct error *err)
 
     if (code == 0)
         code = open_signals(r, err);
-    if (code == 0 && r->command)
-        code = start_command(r, err);
     if (code == 0)
         code = configure(r, config, err);
     if (code < 0)
@@ -293,16 +287,17 @@ static int run(struct record *r, struct config **config, struct error *err)
                               .loop = r->loop,
                               .window = take_window,
                               .arg = r,
+                              .is_picky = r->command,
                               .is_recording = true};
     code = agent_start(&o, &r->agent, err);
+    if (code == 0 && r->command)
+        code = start_command(r, err);
     if (code < 0)
         return code;
     r->start_ns = loop_now_ns(r->loop);
     r->timers.expired = ticked;
     loop_add_timers(r->loop, &r->timers);
     loop_timer_start(&r->timers, &r->timer, r->start_ns + SECOND_NS / 5);
-    if (r->go_fd >= 0)
-        close(TAKE_FD(r->go_fd));
     loop_run(r->loop);
     show_progress(r, true);
     if (r->result < 0)
@@ -312,7 +307,7 @@ static int run(struct record *r, struct config **config, struct error *err)
 
 int record_main(int argc, char **argv)
 {
-    struct record r = {.output = DEFAULT_OUTPUT, .go_fd = -1, .signals.fd = -1};
+    struct record r = {.output = DEFAULT_OUTPUT, .signals.fd = -1};
     CLEANUP(config_freep) struct config *config = NULL;
     struct error err = {""};
 
@@ -329,8 +324,6 @@ int record_main(int argc, char **argv)
     if (r.duration_ns == 0 && !r.command)
         r.duration_ns = 10 * SECOND_NS;
     int result = run(&r, &config, &err);
-    if (r.child > 0 && r.go_fd >= 0)
-        kill(r.child, SIGKILL);
     agent_free(r.agent);
     loop_free(r.loop);
     if (result < 0) {

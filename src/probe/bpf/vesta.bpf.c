@@ -35,7 +35,8 @@ static __always_inline void take_sample(void *ctx, u8 kind, u32 wanted, u64 unit
     if (!tgid || tgid == settings.own_tgid)
         return;
     struct task_struct *task = bpf_get_current_task_btf();
-    bool is_thread_of_kernel = task->flags & PF_KTHREAD, is_own = false;
+    /* One that is ending has given up its memory. */
+    bool is_thread_of_kernel = task->flags & PF_KTHREAD || !task->mm, is_own = false;
     struct unwind_process *p = is_thread_of_kernel ? NULL : find_process(task, tgid, &is_own);
     if (p && !(p->collected & wanted))
         return;
@@ -43,9 +44,10 @@ static __always_inline void take_sample(void *ctx, u8 kind, u32 wanted, u64 unit
     if (!s)
         return;
     begin_sample(s, task, kind);
-    if (is_young(s->sample.start_ns))
+    bool young = is_young(s->sample.start_ns);
+    if (young)
         s->sample.head.flags |= EVENT_YOUNG;
-    else if (!is_own && !is_thread_of_kernel)
+    if ((!young || settings.asks_young) && !is_own && !is_thread_of_kernel)
         tell_process(task, tgid, PROCESS_EVENT_SEEN, TELL_SEEN_NS);
     if (!p && settings.has_filter)
         return;

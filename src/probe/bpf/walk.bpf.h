@@ -119,7 +119,8 @@ static __always_inline void tell_process(struct task_struct *task, u32 tgid, u32
     e->start_ns = task->group_leader->start_boottime;
     BPF_CORE_READ_INTO(&e->comm, task, group_leader, comm);
     /* Nobody waits for a process to be noticed: a drain comes soon. */
-    bpf_ringbuf_submit(e, wakeup_flag());
+    /* Whoever is not known yet shall be soon. */
+    bpf_ringbuf_submit(e, what == PROCESS_EVENT_EXIT ? wakeup_flag() : BPF_RB_FORCE_WAKEUP);
     if (interval_ns)
         bpf_map_update_elem(&told, &key, &next, BPF_ANY);
 }
