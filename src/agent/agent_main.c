@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "config/agent_config.h"
 #include "net/loop.h"
+#include "scrape/scrape.h"
 
 static const char usage[] =
     "vesta-agent profiles this machine, all day, and sends what it finds to a server.\n\n"
@@ -47,7 +48,11 @@ static int load(int argc, char **argv, struct config **ret, struct error *err)
                               .env = (const char *const *)environ,
                               .looks_for_a_file = true};
 
-    return agent_config_load(&in, ret, err);
+    int r = agent_config_load(&in, ret, err);
+    if (r < 0)
+        return r;
+    r = scrape_check(agent_config_of(*ret)->scrape_configs, err);
+    return r < 0 ? error_prefix(err, r, "%s", config_file(*ret)) : 0;
 }
 
 static void finished(void *arg)

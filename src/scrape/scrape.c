@@ -96,14 +96,10 @@ static void record(struct scrape *s, struct entry *e, const struct fetched *f)
 /* The first failure, and now and then one more. */
 static void tell(struct scrape *s, const struct fetched *f, unsigned failures, bool was_down)
 {
-    CLEANUP(buf_done) struct buf text = {0};
-
-    if (failures == 1 || (failures > 0 && failures % TOLD_AGAIN == 0)) {
-        buf_addf(&text, "scrape: %s", f->error);
-        scrape_say(s, LOG_LEVEL_WARN, buf_cstr(&text));
-    } else if (was_down && failures == 0) {
-        scrape_say(s, LOG_LEVEL_DEBUG, "scrape: a target that was down answers again");
-    }
+    if (failures == 1 || (failures > 0 && failures % TOLD_AGAIN == 0))
+        scrape_say(s, LOG_LEVEL_WARN, f->error);
+    else if (was_down && failures == 0)
+        scrape_say(s, LOG_LEVEL_DEBUG, "a target that was down answers again");
 }
 
 /* Takes one entry and does it. The lock is held around it. */
@@ -219,7 +215,7 @@ static int64_t refresh(struct scrape *s, struct job_state *state)
     rest = buf_bytes(&problems);
     while (bytes_next_line(&rest, &line)) {
         CLEANUP(buf_done) struct buf text = {0};
-        buf_addf(&text, "scrape: %.*s", (int)line.len, (const char *)line.data);
+        buf_add_bytes(&text, line);
         scrape_say(s, LOG_LEVEL_WARN, buf_cstr(&text));
     }
     return discover_next_ns(state->discover);

@@ -164,7 +164,7 @@ static void keep_body(struct scrape *s, struct entry *e, struct bytes body, int6
     if (atomic_fetch_add(&s->kept, body.len) + body.len > s->o.memory_max) {
         atomic_fetch_sub(&s->kept, body.len);
         scrape_say(s, LOG_LEVEL_WARN,
-                   "scrape: the last profiles of all targets together are over the limit of "
+                   "the last profiles of all targets together are over the limit of "
                    "memory; some cumulative ones are left out");
         return;
     }

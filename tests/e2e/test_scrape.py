@@ -217,8 +217,8 @@ def test_three_lines_of_config_profile_a_go_service(new_shop, new_server, scrape
                      "  - job_name: checkout\n"
                      f"    {statics(address, '{env: test}')}\n"
                      "    scrape_interval: 3s\n", server.url)
-    wait_for(lambda: all(p["scrapes"] >= 2 for t in scraper.status() for p in t["profiles"])
-             and scraper.status(), 30)
+    wait_for(scraper.status)
+    wait_for(lambda: all(p["scrapes"] >= 2 for p in scraper.status()[0]["profiles"]), 30)
     assert [t["health"] for t in scraper.status()] == ["up"]
     hot = query(server, "top", '-cum', 'cpu{service.name="checkout"}')
     row = next(line.split() for line in hot.splitlines() if line.endswith("main.knead"))
