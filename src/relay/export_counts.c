@@ -83,11 +83,28 @@ void exporters_metrics(void *part, struct buf *text)
     }
 }
 
+/* The sums of all exporters, for whoever wants a line rather than a table. */
+static void add_sums(struct exporters *e, struct buf *json)
+{
+    unsigned long long exported = 0, refused = 0, dropped = 0, spooled = 0;
+
+    for (size_t i = 0; i < e->n; i++) {
+        struct shown s = show(&e->list[i]);
+        exported += s.counts.sent;
+        refused += s.counts.refused;
+        dropped += s.counts.dropped + s.spooled.dropped + s.spooled.damaged;
+        spooled += s.spooled.files;
+    }
+    buf_addf(json, "\"exported\":%llu,\"refused\":%llu,\"dropped\":%llu,\"spooled\":%llu,",
+             exported, refused, dropped, spooled);
+}
+
 void exporters_status(void *part, struct buf *json)
 {
     struct exporters *e = part;
     struct json_writer w = {.out = json};
 
+    add_sums(e, json);
     buf_add_str(json, "\"exporters\":");
     json_begin_array(&w);
     for (size_t i = 0; i < e->n; i++) {

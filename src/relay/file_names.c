@@ -96,16 +96,30 @@ int file_names_read(struct file_names *f, struct fs *fs, struct error *err)
     return failed;
 }
 
+static bool is_sidecar_of(const struct kept_name *k, const char *name)
+{
+    size_t len = strlen(name);
+
+    return strncmp(k->name, name, len) == 0 && strcmp(k->name + len, ".json") == 0;
+}
+
+static void remove_first(struct file_names *f, struct fs *fs)
+{
+    struct kept_name *k = &f->list[f->first++];
+
+    (void)fs_unlink(fs, k->name, NULL);
+    f->bytes -= k->size;
+    f->removed++;
+    if (f->first < f->n && is_sidecar_of(&f->list[f->first], k->name))
+        remove_first(f, fs);
+    free(k->name);
+}
+
 void file_names_cut(struct file_names *f, struct fs *fs)
 {
     while (f->n - f->first > 2 &&
-           ((f->keep > 0 && f->bytes > f->keep) || f->n - f->first > NAMES_MAX)) {
-        struct kept_name *k = &f->list[f->first++];
-        (void)fs_unlink(fs, k->name, NULL);
-        f->bytes -= k->size;
-        f->removed++;
-        free(k->name);
-    }
+           ((f->keep > 0 && f->bytes > f->keep) || f->n - f->first > NAMES_MAX))
+        remove_first(f, fs);
 }
 
 void file_names_done(struct file_names *f)

@@ -40,11 +40,7 @@
 
 /* In the order of starting: whoever makes profiles comes behind who sends them. */
 static const struct relay_part *const parts[] = {
-    &export_part,
-    &upload_part,
-    &scrape_part,
-    &control_part,
-    &status_part,
+    &export_part, &upload_part, &scrape_part, &control_part, &status_part,
 };
 
 /* The socket, and what is due on the main thread. */
