@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/doctor.h"
 #include "agent/record.h"
 #include "agent/rights.h"
 #include "base/hash.h"
@@ -173,6 +174,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(verb, "record") == 0)
         return record_main(argc - 2, argv + 2);
+    if (strcmp(verb, "doctor") == 0)
+        return doctor_main(argc - 2, argv + 2);
+    if (strcmp(verb, "status") == 0)
+        return status_main(argc - 2, argv + 2);
     if (strcmp(verb, "config") == 0)
         return config_command(argc - 2, argv + 2);
     if (strcmp(verb, "run") == 0)
