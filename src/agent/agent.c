@@ -120,6 +120,10 @@ static void govern(struct agent *a, int64_t now_ns)
         relay_stats(a->relay, &relay);
     meter_set_children(a->meter, (int[]){inspector.pid, parser.pid, relay.pid}, 3);
     meter_read(a->meter, now_ns, stats.run_ns, stats.map_bytes, &reading);
+    if (a->rate > 0)
+        reading.hottest_process = (double)a->hottest_samples / a->rate;
+    a->round++;
+    a->hottest_samples = 0;
     a->reading = reading;
     if (a->o.is_recording)
         return;
@@ -130,6 +134,7 @@ static void govern(struct agent *a, int64_t now_ns)
         agent_log(a, 1, "mode %s, %u samples per second%s%s", agent_mode_name(a->ruling.mode),
                   a->ruling.rate, a->ruling.why[0] ? ": " : "", a->ruling.why);
     obey(a);
+    a->next_status_ns = 0; /* the server and whoever looks are told at once */
 }
 
 /* ---- The round ---- */
@@ -403,7 +408,11 @@ static void start_governor(struct agent *a)
                                      .burst_max_ns = c->burst_max_ns,
                                      .memory_max = c->memory_max};
 
+    struct governor_ask ask = {.speaks = true, .mode = MODE_NORMAL};
+
+    (void)agent_mode_parse(c->mode, &ask.mode);
     a->governor = governor_new(&limits);
+    governor_ask(a->governor, ASKED_BY_CONFIG, &ask);
     a->meter = meter_new("/proc");
     a->gate = gate_new(
         &(struct gate_options){.governor = a->governor,

@@ -59,6 +59,8 @@ struct agent {
     struct agent_counts counts;
     uint64_t left_out;               /* samples that did not fit their window */
     struct governor_reading reading; /* the last */
+    uint32_t round;                  /* of the governor */
+    uint32_t hottest_samples;        /* CPU samples of the busiest process in it */
     struct buf relay_counts;         /* JSON, as the relay told them last */
 };
 

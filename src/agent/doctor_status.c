@@ -418,23 +418,21 @@ static void show_processes(const struct shown_status *s, bool is_colored, struct
     char n[2][32];
     size_t width = 7;
 
-    if (s->n_processes == 0)
+    /* The busiest come first; processes without samples of an age that counts come last. */
+    if (s->n_processes == 0 || s->processes[0].samples == 0)
         return;
-    for (size_t i = 0; i < s->n_processes; i++)
+    for (size_t i = 0; i < s->n_processes && s->processes[i].samples > 0; i++)
         if (strlen(s->processes[i].service) > width)
             width = strlen(s->processes[i].service);
     buf_addf(out, "\n%s%8s  %-*s  %12s  %7s  %8s%s\n", is_colored ? "\033[1m" : "", "PID",
              (int)width, "SERVICE", "SAMPLES", "WHOLE", "YOUNG", is_colored ? "\033[0m" : "");
-    for (size_t i = 0; i < s->n_processes; i++) {
+    for (size_t i = 0; i < s->n_processes && s->processes[i].samples > 0; i++) {
         const struct shown_process *p = &s->processes[i];
-        double whole = p->samples ? 100.0 * (double)p->complete / (double)p->samples : 0;
+        double whole = 100.0 * (double)p->complete / (double)p->samples;
         bool is_bad = is_colored && p->samples >= 100 && whole < 90;
         buf_addf(out, "%8" PRIu64 "  %-*s  %12s  ", p->pid, (int)width, p->service,
                  grouped(p->samples, n[0]));
-        if (p->samples > 0)
-            buf_addf(out, "%s%5.1f %%%s", is_bad ? "\033[33m" : "", whole, is_bad ? "\033[0m" : "");
-        else
-            buf_addf(out, "%7s", "-");
+        buf_addf(out, "%s%5.1f %%%s", is_bad ? "\033[33m" : "", whole, is_bad ? "\033[0m" : "");
         buf_addf(out, "  %8s\n", grouped(p->young, n[1]));
     }
 }

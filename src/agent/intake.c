@@ -129,6 +129,17 @@ static void judge(struct process *p, const struct event_sample *e)
     p->complete += e->end == UNWIND_END_OUTERMOST;
 }
 
+/* How busy the busiest process is, as far as samples tell. */
+static void feel_heat(struct agent *a, struct process *p)
+{
+    if (p->round != a->round) {
+        p->round = a->round;
+        p->round_samples = 0;
+    }
+    if (++p->round_samples > a->hottest_samples)
+        a->hottest_samples = p->round_samples;
+}
+
 static void take_sample(struct agent *a, const struct event_sample *e)
 {
     int64_t now = loop_now_ns(a->loop);
@@ -137,6 +148,8 @@ static void take_sample(struct agent *a, const struct event_sample *e)
 
     a->counts.samples++;
     judge(p, e);
+    if (e->kind == SAMPLE_CPU)
+        feel_heat(a, p);
     if (p->state == PROCESS_ASKED && p->asks == 0 && (!is_young || a->o.is_recording))
         process_table_look(a->processes, p, now);
     if (e->kind == SAMPLE_WALL || e->kind == SAMPLE_OFF_CPU) {

@@ -70,6 +70,9 @@ struct process {
     /* For status: walks of this process that reached the outermost frame, and others. */
     uint64_t samples, complete, young;
 
+    /* For the governor: CPU samples of this round of it. */
+    uint32_t round, round_samples;
+
     struct process *next; /* in its bucket, or among those let go */
 };
 

@@ -17,7 +17,7 @@ struct control_options {
     int64_t heartbeat_ns; /* 30 s */
     int64_t gap_ns;       /* between heartbeats, however much changes: 5 s */
     int64_t retry_ns;     /* after a failure, doubled each time: 1 s... */
-    int64_t retry_max_ns; /* ...up to a minute */
+    int64_t retry_max_ns; /* ...up to half a minute */
     int64_t deaf_ns;      /* where the server does not know the protocol: 10 min */
 };
 
