@@ -112,13 +112,15 @@ static int profile(int argc, char **argv)
         return fail(&err, 2);
     const struct agent_config *c = agent_config_of(config);
     make_folders(c);
-    int r = loop_new(&run.loop, &err);
+    int r = c->keep_root ? 0 : rights_become(c->user, &err);
+    if (r == 0)
+        r = loop_new(&run.loop, &err);
     if (r == 0)
         r = watch_signals(&run, &err);
     if (r == 0)
         r = agent_start(&(struct agent_options){.config = c, .loop = run.loop}, &run.agent, &err);
     if (r == 0 && !c->keep_root)
-        r = rights_drop(c->user, &err);
+        r = rights_drop(&err);
     if (r == 0 && !c->keep_root)
         r = rights_filter(&err);
     if (r == 0)

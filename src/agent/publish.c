@@ -167,6 +167,8 @@ static size_t locate(struct publisher *p, const struct window_sample *s)
         /* What was not known when the sample came may be known by now. */
         if (place_file(at) == PLACE_RAW)
             at = process_place(s->process, place_address(at), true);
+        if (place_file(at) == PLACE_RAW && s->end == UNWIND_END_NO_PROCESS)
+            continue; /* an address of a process that nobody looked at tells nothing */
         p->locations[count++] = naming_location(n, s->process, at);
     }
     const char *missing = missing_part(s);

@@ -176,26 +176,37 @@ static int become(uid_t uid, gid_t gid, const char *user, struct error *err)
     return 0;
 }
 
-int rights_drop(const char *user, struct error *err)
+int rights_become(const char *user, struct error *err)
 {
     uid_t uid;
     gid_t gid;
+    uint64_t had = permitted();
     int r = find_user(user, &uid, &gid, err);
+
+    if (r == 0)
+        r = become(uid, gid, user, err);
     if (r < 0)
         return r;
+    /* What was effective is not any more when the user changes; it stays permitted. */
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)had, .permitted = (uint32_t)had},
+        {.effective = (uint32_t)(had >> 32), .permitted = (uint32_t)(had >> 32)},
+    };
+    r = cap_call(SYS_capset, data);
+    return r < 0 ? error_set(err, r, "could not keep capabilities: %s", strerror(-r)) : 0;
+}
 
+int rights_drop(struct error *err)
+{
     uint64_t kept = rights_kept() & permitted();
     cut_down_bounds(kept);
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    r = become(uid, gid, user, err);
-    if (r < 0)
-        return r;
 
     struct __user_cap_data_struct data[2] = {
         {.effective = (uint32_t)kept, .permitted = (uint32_t)kept},
         {.effective = (uint32_t)(kept >> 32), .permitted = (uint32_t)(kept >> 32)},
     };
-    r = cap_call(SYS_capset, data);
+    int r = cap_call(SYS_capset, data);
     if (r < 0)
         return error_set(err, r, "could not give up capabilities: %s", strerror(-r));
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

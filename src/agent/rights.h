@@ -39,12 +39,18 @@ bool rights_add_missing(uint64_t held, struct buf *out);
 int rights_make_dir(const char *path, const char *user, struct error *err);
 
 /*
- * Gives up for good all capabilities but those kept, and becomes `user` where this is root ("":
- * stays). No program that is executed could get more (no_new_privs, and the bounding set is cut
- * down where that is allowed); memory is not dumped and cannot be attached to. For a process with
- * one thread. -ENOENT when there is no such user.
+ * Becomes `user` where this is root ("": stays), with all capabilities that it had: files that are
+ * made from then on are theirs, and children are theirs from the start. For a process with one
+ * thread. -ENOENT when there is no such user.
  */
-int rights_drop(const char *user, struct error *err);
+int rights_become(const char *user, struct error *err);
+
+/*
+ * Gives up for good all capabilities but those kept. No program that is executed could get more
+ * (no_new_privs, and the bounding set is cut down where that is allowed); memory is not dumped and
+ * cannot be attached to. For a process with one thread.
+ */
+int rights_drop(struct error *err);
 
 /*
  * Refuses, with EPERM, the system calls that neither the agent nor its children ever make:

@@ -37,8 +37,10 @@ static void give(struct up *up, const char *arg)
         up->agent_args[up->n_agent_args++] = arg;
 }
 
-/* The agent sends to this server and keeps what it keeps beside the server's data; what the words
- * behind -- say counts more. */
+/* The agent sends to this server. One that is not root keeps what it keeps beside the server's
+ * data; root's becomes another user and has places of its own. What the words behind -- say counts
+ * more.
+ */
 static void set_up_agent(struct up *up, const struct server_config *c, const char *const *more,
                          size_t n)
 {
@@ -49,7 +51,7 @@ static void set_up_agent(struct up *up, const struct server_config *c, const cha
              server_address(up->server, 0));
     give(up, "--exporters");
     give(up, up->url);
-    for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+    for (size_t i = 0; geteuid() != 0 && i < ARRAY_SIZE(flags); i++) {
         snprintf(up->folder[i], sizeof(up->folder[i]), "%s/%s", c->data_dir, names[i]);
         give(up, flags[i]);
         give(up, up->folder[i]);
@@ -76,7 +78,7 @@ static void say(const struct up *up)
     printf("Vesta runs at %s and profiles this host: all processes, 19 times a second.\n"
            "In a minute there is something to see. From another terminal:\n\n"
            "    export VESTA_URL=%s\n"
-           "    vesta query services\n"
+           "    vesta query values service.name\n"
            "    vesta top 'cpu{}' --from now-5m\n"
            "    vesta flame 'cpu{}' --from now-5m -o flame.svg\n\n"
            "Ctrl-C ends it.\n",
