@@ -54,7 +54,7 @@ struct inspect_process {
     struct bytes context;  /* OTEP 4719: the payload, checked as far as its frame goes; 65536 */
     uint64_t context_time; /* its timestamp: the same one need not be read again */
     bool listens;          /* has a listening TCP socket (only when asked) */
-    uint16_t ports[8];     /* the first of them, on loopback or any address */
+    uint16_t ports[8];     /* the first on loopback or any address; none in another network */
     size_t n_ports;
     VEC(struct inspect_mapping)
     mappings; /* executable ones only, sorted; at most INSPECT_MAPPINGS_MAX */

@@ -64,10 +64,20 @@ static const struct listener *find(const struct buf *all, uint64_t inode)
     return NULL;
 }
 
+/* A port of a container is somebody else's port here. */
+static bool is_of_our_network(const struct target *t)
+{
+    char ours[64], theirs[64];
+    ssize_t n = readlinkat(AT_FDCWD, "/proc/self/ns/net", ours, sizeof(ours));
+
+    return n > 0 && readlinkat(t->fd, "ns/net", theirs, sizeof(theirs)) == n &&
+           memcmp(ours, theirs, (size_t)n) == 0;
+}
+
 bool inspect_ports(const struct target *t, struct buf *out)
 {
     struct buf listeners = {0};
-    bool listens = false;
+    bool listens = false, is_ours = is_of_our_network(t);
     size_t n = 0;
 
     add_listeners(t, "net/tcp", &listeners);
@@ -83,7 +93,7 @@ bool inspect_ports(const struct target *t, struct buf *out)
         if (!l)
             continue;
         listens = true;
-        if (l->is_near && n++ < 8)
+        if (l->is_near && is_ours && n++ < 8)
             pb_put_u64(out, TOLD_PORT, l->port);
     }
     if (dir)

@@ -17,6 +17,7 @@ import urllib.request
 
 import pytest
 
+from agent import needs_bpf
 from conftest import BUILD, ROOT, run_vesta, wait_for
 from protobuf import field
 
@@ -293,6 +294,50 @@ def test_local_go_programs_are_found_and_asked_once(new_shop, new_server, scrape
     assert len(target.asked) == asked
     scraper.tell_local([])
     wait_for(lambda: not scraper.status())
+
+
+@needs_bpf
+def test_the_agent_scrapes_what_it_is_told_and_what_it_finds(tmp_path, new_shop, new_server):
+    server = new_server()
+    _, told = new_shop("-load")
+    _, found = new_shop("-load")
+    config = tmp_path / "agent.yaml"
+    config.write_text("scrape_local_go: true\n"
+                      f'exporters: ["{server.url}"]\n'
+                      "scrape_configs:\n"
+                      "  - job_name: told\n"
+                      f"    {statics(told)}\n"
+                      "    scrape_interval: 2s\n")
+    with open(tmp_path / "agent.log", "wb") as log:
+        agent = subprocess.Popen([str(BUILD / "vesta-agent"), "--config", str(config), "--state-dir",
+                                  str(tmp_path / "state"), "--spool-dir", "", "--cache-dir", ""],
+                                 stderr=log, stdout=log)
+    try:
+        def top():
+            return run_vesta("query", "--url", server.url, "top", "-cum", "--from", "now-1h",
+                             'cpu{service.name="told",process.runtime.name="go"}').text
+        wait_for(lambda: "main.knead" in top(), 30)
+
+        def live():
+            return run_vesta("query", "--url", server.url, "series", "--from", "now-1h",
+                             f'inuse_space{{service.instance.id="{found}"}}').text
+        wait_for(lambda: 'service.name="e2e-shop"' in live(), 60)
+    finally:
+        agent.terminate()
+        agent.wait(30)
+    text = (tmp_path / "agent.log").read_text()
+    assert " error " not in text, text
+
+
+@needs_bpf
+def test_the_agent_refuses_a_wrong_scrape_config(tmp_path):
+    config = tmp_path / "agent.yaml"
+    config.write_text("scrape_configs:\n  - job_name: a\n    schema: https\n")
+    for verb in ([], ["config", "check"]):
+        done = subprocess.run([str(BUILD / "vesta-agent"), *verb, "--config", str(config)],
+                              capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2
+        assert f'{config}: line 3: a scrape config has no key "schema"; did you mean "scheme"?' in done.stderr
 
 
 # ---- Differences

@@ -230,7 +230,39 @@ static void ports_are_those_of_the_process(struct test *t)
     end(without);
 }
 
+static void listens_elsewhere(void *arg)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+
+    *(int *)arg = unshare(CLONE_NEWNET);
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)!bind(listener, (struct sockaddr *)&any, sizeof(any));
+    (void)!listen(listener, 5);
+}
+
+/* Who asked one of them here would reach another program. */
+static void ports_of_another_network_are_not_told(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    int *unshared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = child_of(listens_elsewhere, unshared);
+
+    if (*unshared < 0) {
+        end(pid);
+        TEST_SKIP(t, "no network of its own may be made here");
+    }
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .ports = true}, &b, &p, NULL),
+              0);
+    CHECK(t, p.listens);
+    CHECK_INT(t, p.n_ports, 0);
+    inspect_process_done(&p);
+    end(pid);
+}
+
 static const struct test_case cases[] = {
+    TEST(ports_of_another_network_are_not_told),
     TEST(ports_are_those_of_the_process),
     TEST(a_process_is_told_as_it_is),
     TEST(the_file_of_a_mapping_is_opened),
