@@ -439,6 +439,13 @@ static bool is_ours(struct bytes key)
            bytes_start_with(key, BYTES("process.command"));
 }
 
+/* Not so many that they leave no room for the rest. */
+static void put_claim(struct finding *d, struct bytes key, struct bytes value)
+{
+    if (d->to->n < IDENTITY_CLAIMS_MAX && !is_ours(key))
+        put(d, key, value);
+}
+
 static bool decode_percent(struct bytes text, struct buf *out)
 {
     buf_clear(out);
@@ -473,8 +480,8 @@ static bool read_claims(struct finding *d, struct bytes text, bool puts)
         size_t n = is ? (size_t)(is - pair.data) : 0;
         struct bytes key = bytes_trim(bytes_head(pair, n));
         is_sound = key.len > 0 && decode_percent(bytes_trim(bytes_from(pair, n + 1)), &value);
-        if (is_sound && puts && !is_ours(key))
-            put(d, key, buf_bytes(&value));
+        if (is_sound && puts)
+            put_claim(d, key, buf_bytes(&value));
     }
     buf_done(&value);
     return is_sound;
@@ -490,9 +497,8 @@ static bool context_says(void *arg, struct bytes key, struct bytes value)
 {
     struct finding *d = arg;
 
-    if (!is_ours(key))
-        put(d, key, value);
-    return d->to->n < IDENTITY_ATTRIBUTES_MAX;
+    put_claim(d, key, value);
+    return d->to->n < IDENTITY_CLAIMS_MAX;
 }
 
 /* What the process claims by OpenTelemetry's own means. */

@@ -44,7 +44,8 @@ uint32_t identity_all_kinds(const struct identity_rules *r);
 
 struct identity;
 
-#define IDENTITY_ATTRIBUTES_MAX 96
+#define IDENTITY_ATTRIBUTES_MAX 60
+#define IDENTITY_CLAIMS_MAX     40  /* of which a process may claim as many as make this */
 #define IDENTITY_VALUE_MAX      512 /* bytes; longer ones are cut */
 #define IDENTITY_KEY_MAX        128 /* longer ones are left out */
 

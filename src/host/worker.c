@@ -45,6 +45,7 @@ struct worker {
     uint64_t number; /* of the current question */
     uint8_t *room;   /* for an answer */
     int dying[WORKER_STUCK_MAX];
+    unsigned reaps; /* since one was killed */
     struct worker_stats stats;
 };
 
@@ -90,8 +91,9 @@ static void reap(struct worker *w)
         left += w->dying[i] != 0;
     }
     w->stats.stuck = left;
+    /* Soon, and once a second when that was of no use. */
     if (left > 0)
-        start_timer(&w->reap, now_ns() + (left > 1 ? 50 : 1) * REAP_NS);
+        start_timer(&w->reap, now_ns() + (++w->reaps <= 5 ? 1 : 50) * REAP_NS);
 }
 
 /* The child is none of ours any more. There is room in `dying`: start_child() saw to it. */
@@ -105,6 +107,7 @@ static void abandon(struct worker *w)
         }
     }
     w->pid = 0;
+    w->reaps = 0;
     loop_forget(w->loop, &w->io);
     close(TAKE_FD(w->io.fd));
     reap(w);

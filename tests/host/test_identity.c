@@ -327,7 +327,7 @@ static void hostile_texts_are_made_sound(struct test *t)
     g.environ = buf_bytes(&many);
     know(t, &g, &k);
     struct bytes key, of;
-    CHECK(t, identity_attribute(k.found, IDENTITY_ATTRIBUTES_MAX - 1, &key, &of));
+    CHECK(t, identity_attribute(k.found, IDENTITY_CLAIMS_MAX - 1, &key, &of));
     CHECK(t, !identity_attribute(k.found, IDENTITY_ATTRIBUTES_MAX, &key, &of));
     CHECK(t, identity_value(k.found, "service.name").len > 0);
     forget(&k);

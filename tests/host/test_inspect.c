@@ -1,14 +1,18 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -261,11 +265,676 @@ static void ports_of_another_network_are_not_told(struct test *t)
     end(pid);
 }
 
+/* A folder that is gone at the end of a test. */
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][128];
+    static int next;
+    char *path = paths[next++ % 4];
+
+    snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
+    return path;
+}
+
+static void folder_begin(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/vesta-inspect-XXXXXX");
+    if (!mkdtemp(folder) || chmod(folder, 0755) < 0)
+        abort();
+}
+
+static void folder_end(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    (void)!system(command);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char data[16384];
+    int in = open(from, O_RDONLY | O_CLOEXEC),
+        out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+
+    for (ssize_t n; (n = read(in, data, sizeof(data))) > 0;)
+        (void)!write(out, data, (size_t)n);
+    close(in);
+    close(out);
+}
+
+/* The file of the mapping whose path ends so: its size, or the failure. */
+static int64_t size_of_mapping(struct test *t, pid_t pid, const char *end_of, bool *is_deleted,
+                               struct error *err)
+{
+    struct inspect_ask a = {.pid = (uint32_t)pid, .maps = true};
+    struct inspect_process p = {0};
+    struct inspect_file f = {0};
+    struct budget b;
+    struct buf q = {0};
+    int fd = -1;
+
+    budget_init(&b, 1 << 20);
+    int r = ask_all(&a, &b, &p, err);
+    if (r < 0)
+        return r;
+    const struct inspect_mapping *m = mapping_of(&p, end_of);
+    CHECK(t, m != NULL);
+    if (m) {
+        *is_deleted = m->is_deleted;
+        inspect_question_file(p.pid, p.start_ns, m->begin, m->end, &q);
+        r = ask_file(&q, &f, &fd, err);
+        CHECK(t, r < 0 || f.inode == m->inode);
+        if (fd >= 0)
+            close(fd);
+    }
+    inspect_process_done(&p);
+    return r < 0 ? r : (int64_t)f.size;
+}
+
+static void deleted_and_replaced_programs_are_read_as_they_were(struct test *t)
+{
+    struct error err = {{0}};
+    struct stat st;
+    bool is_deleted = false;
+
+    if (geteuid() != 0)
+        TEST_SKIP(t, "map_files needs CAP_CHECKPOINT_RESTORE");
+    CHECK_INT(t, stat("/bin/sleep", &st), 0);
+    folder_begin();
+    copy_file("/bin/sleep", in_folder("my prog"));
+    pid_t pid =
+        spawn(in_folder("my prog"), (const char *[]){"x", "100", NULL}, (const char *[]){NULL});
+    CHECK_INT(t, size_of_mapping(t, pid, "/my prog", &is_deleted, &err), st.st_size);
+    CHECK(t, !is_deleted);
+    /* Another one in its place, as an update makes it. */
+    int other = open(in_folder("other"), O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    CHECK_INT(t, write(other, "short", 5), 5);
+    close(other);
+    CHECK_INT(t, rename(in_folder("other"), in_folder("my prog")), 0);
+    CHECK_INT(t, size_of_mapping(t, pid, "/my prog", &is_deleted, &err), st.st_size);
+    CHECK(t, is_deleted);
+    /* A FIFO in its place: nobody waits for it. */
+    CHECK_INT(t, unlink(in_folder("my prog")), 0);
+    CHECK_INT(t, mkfifo(in_folder("my prog"), 0644), 0);
+    CHECK_INT(t, size_of_mapping(t, pid, "/my prog", &is_deleted, &err), st.st_size);
+    CHECK_STR(t, err.text, "");
+    end(pid);
+    folder_end();
+}
+
+static int ask_path(uint32_t pid, const char *path, bool no_link, uint32_t owner,
+                    struct inspect_file *f, struct error *err)
+{
+    struct buf q = {0};
+    int fd = -1;
+
+    inspect_question_path(pid, 0, path, no_link, owner, &q);
+    int r = ask_file(&q, f, &fd, err);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static void only_regular_files_of_the_right_owner_are_opened(struct test *t)
+{
+    struct inspect_file f = {0};
+    struct error err = {{0}};
+    char want[256];
+    uint32_t me = geteuid();
+
+    folder_begin();
+    int fd = open(in_folder("perf-1.map"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_INT(t, write(fd, "1000 10 f\n", 10), 10);
+    CHECK_INT(t, ask_path(0, in_folder("perf-1.map"), true, me, &f, &err), 0);
+    CHECK_INT(t, f.size, 10);
+    CHECK_INT(t, f.uid, me);
+    CHECK_INT(t, symlink("/etc/passwd", in_folder("perf-2.map")), 0);
+    CHECK_INT(t, ask_path(0, in_folder("perf-2.map"), true, me, &f, &err), -EINVAL);
+    snprintf(want, sizeof(want), "\"%s\": is a symbolic link, not a regular file",
+             in_folder("perf-2.map"));
+    CHECK_STR(t, err.text, want);
+    CHECK_INT(t, mkfifo(in_folder("perf-3.map"), 0644), 0);
+    CHECK_INT(t, ask_path(0, in_folder("perf-3.map"), true, me, &f, &err), -EINVAL);
+    CHECK(t, strstr(err.text, "is a FIFO, not a regular file"));
+    CHECK_INT(t, ask_path(0, "/dev/zero", false, UINT32_MAX, &f, &err), -EINVAL);
+    CHECK(t, strstr(err.text, "is a device"));
+    CHECK_INT(t, ask_path(0, folder, false, UINT32_MAX, &f, &err), -EINVAL);
+    CHECK_INT(t, ask_path(0, in_folder("none"), false, UINT32_MAX, &f, &err), -ENOENT);
+    CHECK_INT(t, ftruncate(fd, (off_t)INSPECT_OWNED_MAX + 1), 0);
+    CHECK_INT(t, ask_path(0, in_folder("perf-1.map"), true, me, &f, &err), -EFBIG);
+    CHECK(t, strstr(err.text, "has 67108865 bytes: the limit is 67108864"));
+    CHECK_INT(t, ask_path(0, in_folder("perf-1.map"), true, UINT32_MAX, &f, &err), 0);
+    /* Magic links of /proc lead anywhere: not followed. */
+    CHECK_INT(t, ask_path(0, "/proc/self/root/etc/passwd", false, UINT32_MAX, &f, &err), -ELOOP);
+    if (me == 0) {
+        CHECK_INT(t, ftruncate(fd, 10), 0);
+        CHECK_INT(t, fchown(fd, 4711, 4711), 0);
+        CHECK_INT(t, ask_path(0, in_folder("perf-1.map"), true, 4712, &f, &err), -EPERM);
+        CHECK(t, strstr(err.text, "belongs to user 4711, not to 4712"));
+        CHECK_INT(t, ask_path(0, in_folder("perf-1.map"), true, 4711, &f, &err), 0);
+    }
+    close(fd);
+    folder_end();
+}
+
+/* In mounts of its own, and in a root within them. */
+static void hides(void *arg)
+{
+    int fd;
+
+    (void)arg;
+    if (unshare(CLONE_NEWNS) < 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", folder, "tmpfs", 0, NULL) < 0)
+        _exit(1);
+    copy_file("/bin/sleep", in_folder("lib.so"));
+    fd = open(in_folder("lib.so"), O_RDONLY | O_CLOEXEC);
+    if (mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        _exit(1);
+    close(fd);
+    fd = open(in_folder("perf-7.map"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)!write(fd, "inner", 5);
+    close(fd);
+    if (symlink("/etc/passwd", in_folder("escape")) < 0 || chroot(folder) < 0 || chdir("/") < 0)
+        _exit(1);
+}
+
+static void mount_namespaces_and_roots_are_respected(struct test *t)
+{
+    struct inspect_file f = {0};
+    struct error err = {{0}};
+    struct stat st;
+    bool is_deleted;
+
+    if (geteuid() != 0)
+        TEST_SKIP(t, "namespaces need root");
+    CHECK_INT(t, stat("/bin/sleep", &st), 0);
+    folder_begin();
+    pid_t pid = child_of(hides, NULL);
+    struct inspect_process p = {0};
+    struct budget b;
+    budget_init(&b, 1 << 20);
+    CHECK_INT(
+        t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .identity = true}, &b, &p, &err), 0);
+    CHECK(t, !p.shares_mount_namespace);
+    inspect_process_done(&p);
+    CHECK_INT(t, size_of_mapping(t, pid, "/lib.so", &is_deleted, &err), st.st_size);
+    CHECK_STR(t, err.text, "");
+    /* Its map is in its root; ours has none of that name. */
+    CHECK_INT(t, ask_path((uint32_t)pid, "/perf-7.map", true, 0, &f, &err), 0);
+    CHECK_INT(t, f.size, 5);
+    CHECK_INT(t, ask_path(0, "/perf-7.map", true, 0, &f, &err), -ENOENT);
+    /* An absolute link stays in its root, as do dots. */
+    CHECK_INT(t, ask_path((uint32_t)pid, "/escape", false, UINT32_MAX, &f, &err), -ENOENT);
+    CHECK_INT(t, ask_path((uint32_t)pid, "/../../../etc/passwd", false, UINT32_MAX, &f, &err),
+              -ENOENT);
+    end(pid);
+    folder_end();
+}
+
+static int *shared; /* with children */
+
+static void nests(void *arg)
+{
+    (void)arg;
+    if (unshare(CLONE_NEWPID) < 0)
+        _exit(1);
+    pid_t inner = fork();
+    if (inner == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (;;)
+            pause();
+    }
+    shared[0] = inner;
+}
+
+static void inner_pids_are_told(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct error err = {{0}};
+
+    if (geteuid() != 0)
+        TEST_SKIP(t, "namespaces need root");
+    pid_t pid = child_of(nests, NULL);
+    budget_init(&b, 1 << 20);
+    struct inspect_ask a = {.pid = (uint32_t)shared[0], .identity = true};
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    CHECK_INT(t, p.namespaced_pid, 1);
+    CHECK_INT(t, p.pid, shared[0]);
+    inspect_process_done(&p);
+    end(pid);
+}
+
+static void another_process_of_that_number_is_not_taken_for_it(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct error err = {{0}};
+    char want[64];
+    pid_t pid = child_of(NULL, NULL);
+
+    budget_init(&b, 1 << 20);
+    struct inspect_ask a = {.pid = (uint32_t)pid, .maps = true};
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    a.start_ns = p.start_ns + 1234567; /* finer than /proc: the same */
+    inspect_process_done(&p);
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    CHECK(t, p.start_ns == a.start_ns);
+    inspect_process_done(&p);
+    a.start_ns -= 1000000000;
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), -ESRCH);
+    snprintf(want, sizeof(want), "process %d is another one by now", pid);
+    CHECK_STR(t, err.text, want);
+    kill(pid, SIGKILL);
+    usleep(20000); /* a zombie */
+    a.start_ns = 0;
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), -ESRCH);
+    waitpid(pid, NULL, 0);
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), -ESRCH);
+    snprintf(want, sizeof(want), "process %d is gone", pid);
+    CHECK_STR(t, err.text, want);
+}
+
+static void one_that_execs_all_the_time_is_never_seen_as_two(struct test *t)
+{
+    struct budget b;
+    struct error err = {{0}};
+    int seen = 0, changed = 0;
+
+    folder_begin();
+    int fd = open(in_folder("again"), O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    (void)!write(fd, "exec /bin/sh $0\n", 16);
+    close(fd);
+    pid_t pid =
+        spawn("/bin/sh", (const char *[]){"sh", in_folder("again"), NULL}, (const char *[]){NULL});
+    for (int i = 0; i < 400; i++) {
+        struct inspect_process p = {0};
+        bool is_inside = false;
+        budget_init(&b, 1 << 20);
+        struct inspect_ask a = {.pid = (uint32_t)pid, .maps = true, .identity = true};
+        int r = ask_all(&a, &b, &p, &err);
+        if (r < 0) {
+            CHECK_INT(t, r, -ESRCH);
+            changed++;
+            continue;
+        }
+        for (size_t k = 0; k < p.mappings.len; k++)
+            is_inside |=
+                p.mappings.data[k].begin <= p.code_start && p.code_start < p.mappings.data[k].end;
+        CHECK(t, is_inside || p.code_start == 0);
+        seen++;
+        inspect_process_done(&p);
+    }
+    printf("# %d looks were whole, %d met an exec\n", seen, changed);
+    CHECK(t, seen > 0);
+    end(pid);
+    folder_end();
+}
+
+static void maps_a_lot(void *arg)
+{
+    size_t n = 60000;
+    uint8_t *p = mmap(NULL, n * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)arg;
+    for (size_t i = 0; i < n; i += 2)
+        (void)mprotect(p + i * 4096, 4096, PROT_READ | PROT_EXEC);
+}
+
+static void tens_of_thousands_of_mappings_are_cut(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct error err = {{0}};
+    pid_t pid = child_of(maps_a_lot, NULL);
+
+    budget_init(&b, 1 << 20);
+    int64_t began = clock_monotonic_ns(clock_real());
+    struct inspect_ask a = {.pid = (uint32_t)pid, .maps = true, .identity = true};
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    int64_t took = clock_monotonic_ns(clock_real()) - began;
+    CHECK_STR(t, err.text, "");
+    CHECK(t, p.mappings_cut);
+    CHECK_INT(t, p.mappings.len, INSPECT_MAPPINGS_MAX);
+    printf("# took %lld ms\n", (long long)(took / 1000000));
+    inspect_process_done(&p);
+    end(pid);
+}
+
+static void maps_one_file_a_thousand_times(void *arg)
+{
+    int fd = memfd_create("code", MFD_CLOEXEC);
+
+    (void)arg;
+    (void)!ftruncate(fd, 16 << 20);
+    for (int i = 0; i < 1000; i++)
+        (void)!mmap(NULL, 16 << 20, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+    close(fd);
+}
+
+static void one_file_mapped_a_thousand_times_is_told_once(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct buf q = {0}, answer = {0};
+    struct error err = {{0}};
+    pid_t pid = child_of(maps_one_file_a_thousand_times, NULL);
+
+    inspect_question(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &q);
+    CHECK_INT(t, worker_ask_now(inspector, buf_bytes(&q), NULL, 0, &answer, NULL, &err), 0);
+    CHECK(t, answer.len < 32768);
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, inspect_read(buf_bytes(&answer), &b, &p, &err), 0);
+    CHECK(t, p.mappings.len >= 1000 && !p.mappings_cut);
+    inspect_process_done(&p);
+    buf_done(&q);
+    buf_done(&answer);
+    end(pid);
+}
+
+struct context {
+    char magic[8];
+    uint32_t version, size;
+    uint64_t time;
+    const void *payload;
+};
+
+static void publishes(void *arg)
+{
+    static const char payload[] = "\x0a\x00payload";
+    int fd = memfd_create("OTEL_CTX", MFD_CLOEXEC);
+    struct context c = {"", *(uint32_t *)arg, sizeof(payload) - 1, 77, payload};
+
+    (void)!ftruncate(fd, 4096);
+    struct context *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    memcpy(c.magic, "OTEL_CTX", 8);
+    memcpy(at, &c, sizeof(c));
+    close(fd);
+}
+
+static void a_process_context_is_found(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct error err = {{0}};
+    uint32_t version = 2, unknown = 9;
+    pid_t pid = child_of(publishes, &version), other = child_of(publishes, &unknown);
+
+    budget_init(&b, 1 << 20);
+    struct inspect_ask a = {.pid = (uint32_t)pid, .identity = true};
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    CHECK(t, bytes_equal(p.context, BYTES("\x0a\x00payload")));
+    CHECK_INT(t, p.context_time, 77);
+    inspect_process_done(&p);
+    a.pid = (uint32_t)other;
+    CHECK_INT(t, ask_all(&a, &b, &p, &err), 0);
+    CHECK_INT(t, p.context.len, 0);
+    inspect_process_done(&p);
+    end(pid);
+    end(other);
+}
+
+static int ask_words(pid_t pid, const uint64_t *at, size_t n, uint64_t *ret, uint32_t *ret_read,
+                     struct error *err)
+{
+    struct buf q = {0}, answer = {0};
+
+    inspect_question_words((uint32_t)pid, 0, at, n, &q);
+    int r = worker_ask_now(inspector, buf_bytes(&q), NULL, 0, &answer, NULL, err);
+    if (r == 0)
+        r = inspect_read_words(buf_bytes(&answer), ret, n, ret_read, err);
+    buf_done(&q);
+    buf_done(&answer);
+    return r;
+}
+
+static void words_of_memory_are_read(struct test *t)
+{
+    static uint64_t known[2] = {0x1122334455667788, 99};
+    pid_t pid = child_of(NULL, NULL);
+    uint64_t at[3] = {(uint64_t)(uintptr_t)&known[0], 8, (uint64_t)(uintptr_t)&known[1]}, got[3];
+    uint32_t mask = 0;
+    struct error err = {{0}};
+
+    CHECK_INT(t, ask_words(pid, at, 3, got, &mask, &err), 0);
+    CHECK_INT(t, mask, 1 | 4);
+    CHECK(t, got[0] == known[0] && got[1] == 0 && got[2] == 99);
+    end(pid);
+}
+
+/* Memory that nobody ever fills. */
+static void faults_for_ever(void *arg)
+{
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register r = {.range = {(uint64_t)(uintptr_t)p, 4096},
+                                .mode = UFFDIO_REGISTER_MODE_MISSING};
+    uint64_t at = (uint64_t)(uintptr_t)p;
+
+    (void)arg;
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &r) < 0)
+        at = 0;
+    memcpy(&shared[2], &at, sizeof(at));
+}
+
+static void memory_that_hangs_its_reader_hangs_nobody_else(struct test *t)
+{
+    struct error err = {{0}};
+    struct inspect_process p = {0};
+    struct worker_stats before, behind;
+    struct budget b;
+    uint64_t at, got;
+    uint32_t mask;
+
+    pid_t pid = child_of(faults_for_ever, NULL);
+    memcpy(&at, &shared[2], sizeof(at));
+    if (at == 0) {
+        end(pid);
+        TEST_SKIP(t, "no userfaultfd here");
+    }
+    worker_stats(inspector, &before);
+    int64_t began = clock_monotonic_ns(clock_real());
+    CHECK_INT(t, ask_words(pid, &at, 1, &got, &mask, &err), -ETIMEDOUT);
+    int64_t took = clock_monotonic_ns(clock_real()) - began;
+    CHECK(t, took < 2000000000);
+    CHECK_STR(t, err.text, "the vesta-inspector took longer than 1000 ms: it was killed");
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
+              0);
+    inspect_process_done(&p);
+    worker_stats(inspector, &behind);
+    CHECK_INT(t, behind.killed, before.killed + 1);
+    end(pid);
+}
+
+/*
+ * A file system of our own, in mounts of its own, with one file. While shared[1] is 0 it answers;
+ * then it takes requests and says nothing.
+ */
+static void fuse_reply(int fd, uint64_t unique, int error, const void *data, size_t len)
+{
+    struct fuse_out_header head = {(uint32_t)(sizeof(head) + len), error, unique};
+    struct iovec iov[2] = {{&head, sizeof(head)}, {(void *)(uintptr_t)data, len}};
+
+    (void)!writev(fd, iov, 2);
+}
+
+static struct fuse_attr fuse_attr_of(uint64_t node)
+{
+    return (struct fuse_attr){.ino = node,
+                              .size = node == 1 ? 0 : 8192,
+                              .mode = node == 1 ? S_IFDIR | 0755 : S_IFREG | 0755,
+                              .nlink = 1,
+                              .blksize = 4096};
+}
+
+static void fuse_answer(int fd, const struct fuse_in_header *in)
+{
+    struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 65536};
+    struct fuse_entry_out entry = {.nodeid = 2, .attr = fuse_attr_of(2)};
+    struct fuse_attr_out attr = {.attr = fuse_attr_of(in->nodeid)};
+    struct fuse_open_out opened = {.fh = 1};
+
+    switch (in->opcode) {
+    case FUSE_INIT:
+        fuse_reply(fd, in->unique, 0, &init, sizeof(init));
+        break;
+    case FUSE_LOOKUP:
+        fuse_reply(fd, in->unique, 0, &entry, sizeof(entry));
+        break;
+    case FUSE_GETATTR:
+        fuse_reply(fd, in->unique, 0, &attr, sizeof(attr));
+        break;
+    case FUSE_OPEN:
+    case FUSE_OPENDIR:
+        fuse_reply(fd, in->unique, 0, &opened, sizeof(opened));
+        break;
+    default:
+        fuse_reply(fd, in->unique, -ENOSYS, NULL, 0);
+        break;
+    }
+}
+
+static void fuse_serve(int fd)
+{
+    static uint8_t request[1 << 17] __attribute__((aligned(16)));
+
+    for (;;) {
+        ssize_t n = read(fd, request, sizeof(request));
+        if (n < 0 && errno == ENODEV)
+            _exit(0);
+        if (n >= (ssize_t)sizeof(struct fuse_in_header) && !*(volatile int *)&shared[1])
+            fuse_answer(fd, (const struct fuse_in_header *)(const void *)request);
+    }
+}
+
+static void maps_from_user_space(void *arg)
+{
+    char options[128];
+    int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+    (void)arg;
+    shared[0] = 0;
+    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
+             fuse);
+    if (fuse < 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("vesta-test", folder, "fuse", 0, options) < 0)
+        return;
+    pid_t server = fork();
+    if (server == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        fuse_serve(fuse);
+    }
+    close(fuse);
+    int fd = open(in_folder("lib.so"), O_RDONLY | O_CLOEXEC);
+    void *p = fd < 0 ? MAP_FAILED : mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    if (p != MAP_FAILED)
+        shared[0] = server;
+}
+
+static void a_file_system_that_never_answers_is_left_behind(struct test *t)
+{
+    struct error err = {{0}};
+    struct worker_stats s;
+    bool is_deleted;
+
+    if (geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) < 0)
+        TEST_SKIP(t, "no FUSE here");
+    folder_begin();
+    shared[1] = 0;
+    pid_t pid = child_of(maps_from_user_space, NULL);
+    if (shared[0] == 0) {
+        end(pid);
+        folder_end();
+        TEST_SKIP(t, "no FUSE file system could be mounted");
+    }
+    CHECK_INT(t, size_of_mapping(t, pid, "/lib.so", &is_deleted, &err), 8192);
+    CHECK_STR(t, err.text, "");
+    shared[1] = 1;
+    CHECK_INT(t, size_of_mapping(t, pid, "/lib.so", &is_deleted, &err), -ETIMEDOUT);
+    /* The kernel keeps it, for it cannot take its question back; others go on. */
+    struct inspect_process p = {0};
+    struct budget b;
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
+              0);
+    inspect_process_done(&p);
+    worker_stats(inspector, &s);
+    printf("# %zu could not be killed at once\n", s.stuck);
+    kill(shared[0], SIGKILL); /* the file system ends, and so does the waiting */
+    end(pid);
+    folder_end();
+}
+
+static void all_processes_are_listed(struct test *t)
+{
+    static struct inspect_listed all[INSPECT_LIST_MAX];
+    struct buf q = {0}, answer = {0};
+    struct error err = {{0}};
+    bool is_there = false;
+
+    inspect_question_list(&q);
+    CHECK_INT(t, worker_ask_now(inspector, buf_bytes(&q), NULL, 0, &answer, NULL, &err), 0);
+    int n = inspect_read_list(buf_bytes(&answer), all, &err);
+    CHECK(t, n > 1);
+    for (int i = 0; i < n; i++)
+        is_there |= all[i].pid == (uint32_t)getpid() && all[i].start_ns > 0;
+    CHECK(t, is_there);
+    CHECK_INT(t, inspect_read_list(BYTES("odd"), all, &err), -EBADMSG);
+    buf_done(&q);
+    buf_done(&answer);
+}
+
+static void kernel_threads_are_told_apart(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct budget b;
+    struct error err = {{0}};
+    struct inspect_ask a = {.pid = 2, .maps = true, .identity = true, .cmdline = true};
+
+    budget_init(&b, 1 << 20);
+    int r = ask_all(&a, &b, &p, &err);
+    if (r < 0 || !bytes_are(p.comm, "kthreadd"))
+        TEST_SKIP(t, "kernel threads are not to be seen here");
+    CHECK(t, p.is_kernel_thread);
+    CHECK_INT(t, p.mappings.len + p.cmdline.len + p.exe.len, 0);
+    inspect_process_done(&p);
+}
+
+static void questions_that_are_none_are_refused(struct test *t)
+{
+    struct error err = {{0}};
+
+    CHECK_INT(t, worker_ask_now(inspector, BYTES("\xff\xff"), NULL, 0, NULL, NULL, &err), -EBADMSG);
+    CHECK_INT(t, worker_ask_now(inspector, BYTES("\x08\x63"), NULL, 0, NULL, NULL, &err), -EINVAL);
+    CHECK_STR(t, err.text, "a question of kind 99 is unknown");
+}
+
 static const struct test_case cases[] = {
     TEST(ports_of_another_network_are_not_told),
     TEST(ports_are_those_of_the_process),
     TEST(a_process_is_told_as_it_is),
     TEST(the_file_of_a_mapping_is_opened),
+    TEST(deleted_and_replaced_programs_are_read_as_they_were),
+    TEST(only_regular_files_of_the_right_owner_are_opened),
+    TEST(mount_namespaces_and_roots_are_respected),
+    TEST(inner_pids_are_told),
+    TEST(another_process_of_that_number_is_not_taken_for_it),
+    TEST(one_that_execs_all_the_time_is_never_seen_as_two),
+    TEST(tens_of_thousands_of_mappings_are_cut),
+    TEST(one_file_mapped_a_thousand_times_is_told_once),
+    TEST(a_process_context_is_found),
+    TEST(words_of_memory_are_read),
+    TEST(memory_that_hangs_its_reader_hangs_nobody_else),
+    TEST(a_file_system_that_never_answers_is_left_behind),
+    TEST(all_processes_are_listed),
+    TEST(kernel_threads_are_told_apart),
+    TEST(questions_that_are_none_are_refused),
 };
 
 int main(void)
@@ -277,6 +946,7 @@ int main(void)
         printf("Bail out! %s\n", err.text);
         return 1;
     }
+    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     printf("1..%zu\n", n);
     for (size_t i = 0; i < n; i++) {
         struct test t = {.name = cases[i].name};
