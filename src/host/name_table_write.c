@@ -212,7 +212,8 @@ static bool is_better_alias(const struct name_table_writer *w, const struct row 
         return x[0] == '_';
     if (a->rank != b->rank)
         return b->rank > a->rank;
-    return strcmp(y, x) < 0;
+    int order = strcmp(y, x);
+    return order == 0 ? b->name < a->name : order < 0;
 }
 
 /* Keeps one row per address, and ends those without a size. */
