@@ -4,7 +4,6 @@
 
 #include "host/parse_internal.h"
 #include "host/parse_plt.h"
-#include "symbols/elf_symbols.h"
 #include "symbols/go_module.h"
 #include "symbols/minidebuginfo.h"
 
@@ -224,20 +223,17 @@ static uint32_t file_text(struct names *n, struct files *files, const char *file
 
 static void add_go(struct names *n)
 {
-    struct symbol_table symbols = {0};
+    CLEANUP(lazy_bytes_close) struct lazy_bytes lazy = {0};
     struct files files = {0};
     struct pclntab_function fn;
     struct pclntab t;
 
-    /* Only in a position-independent program its symbols say where its code is. */
-    if (n->f->type == ET_DYN)
-        symbol_table_load(&symbols, n->f, NULL);
-    int r = go_module_pclntab(n->f, &symbols, &t, NULL);
-    symbol_table_done(&symbols);
+    int r = go_module_pclntab_lazy(n->f, &lazy, &t, NULL);
     n->f->budget->failed = false;
     if (r < 0)
         return;
     for (uint64_t i = 0; i < t.n_functions && !name_table_writer_failed(n->out); i++) {
+        lazy_bytes_trim(&lazy);
         if (!pclntab_function(&t, i, &fn))
             continue;
         struct name_table_row row = {.start = fn.start,

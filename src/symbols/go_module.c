@@ -171,31 +171,70 @@ static uint64_t text_address(const struct elf_file *f, const struct symbol_table
     return text && f->type != ET_DYN ? text->addr : 0;
 }
 
+static const struct elf_section *find_table(const struct elf_file *f)
+{
+    const struct elf_section *table = elf_find_section(f, ".gopclntab");
+
+    return table ? table : elf_find_section(f, ".data.rel.ro.gopclntab");
+}
+
+/* Completes a table by what only its module knows. */
+static int place(struct elf_file *f, const struct symbol_table *symbols,
+                 const struct elf_section *table, struct bytes data, struct pclntab *t,
+                 struct error *err)
+{
+    struct module m = {0};
+
+    if (t->version < PCLNTAB_1_18)
+        return 0;
+    bool found = find_module(f, table, t, data, &m) || find_relocated(f, table, t, data, &m);
+    t->text = found && m.text != 0 ? m.text : text_address(f, symbols);
+    if (t->text == 0)
+        return error_set(err, -EBADMSG, "could not find where its Go code starts");
+    if (found && m.gofunc != 0 && !t->lazy)
+        t->funcdata = section_from(f, m.gofunc);
+    return 0;
+}
+
 int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, struct pclntab *ret,
                       struct error *err)
 {
-    const struct elf_section *table = elf_find_section(f, ".gopclntab");
-    struct module m = {0};
+    const struct elf_section *table = find_table(f);
     struct bytes data;
     struct pclntab t;
 
-    if (!table)
-        table = elf_find_section(f, ".data.rel.ro.gopclntab");
     if (!table)
         return error_set(err, -ENOENT, "it has no Go function table");
     int r = elf_section_bytes(f, table, &data, err);
     if (r >= 0)
         r = pclntab_parse(data, 0, (struct bytes){0}, &t, err);
+    if (r >= 0)
+        r = place(f, symbols, table, data, &t, err);
     if (r < 0)
         return r;
-    if (t.version >= PCLNTAB_1_18) {
-        bool found = find_module(f, table, &t, data, &m) || find_relocated(f, table, &t, data, &m);
-        t.text = found && m.text != 0 ? m.text : text_address(f, symbols);
-        if (t.text == 0)
-            return error_set(err, -EBADMSG, "could not find where its Go code starts");
-        if (found && m.gofunc != 0)
-            t.funcdata = section_from(f, m.gofunc);
-    }
+    *ret = t;
+    return 0;
+}
+
+int go_module_pclntab_lazy(struct elf_file *f, struct lazy_bytes *lazy, struct pclntab *ret,
+                           struct error *err)
+{
+    const struct elf_section *table = find_table(f);
+    struct symbol_table none = {0};
+    struct pclntab t;
+
+    *lazy = (struct lazy_bytes){0};
+    if (f->fd < 0)
+        return go_module_pclntab(f, &none, ret, err);
+    if (!table)
+        return error_set(err, -ENOENT, "it has no Go function table");
+    int r = lazy_bytes_open(lazy, f, table->offset, table->size, err);
+    if (r >= 0)
+        r = pclntab_parse_lazy(lazy, &t, err);
+    if (r >= 0)
+        r = place(f, &none, table, (struct bytes){lazy->data, lazy->size}, &t, err);
+    if (r < 0)
+        return r;
     *ret = t;
     return 0;
 }

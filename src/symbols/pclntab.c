@@ -9,12 +9,21 @@
 /* Rows of one function's table of lines; a function of a megabyte has some ten thousand. */
 #define VALUE_STEPS_MAX  (1 << 18)
 #define NAME_BYTES_MAX   ((size_t)1 << 16)
+/* How much is looked through at a time for the end of a text. */
+#define TEXT_STEP        ((size_t)256)
 
 #define PCDATA_INLINE_TREE_INDEX 2
 #define FUNCDATA_INLINE_TREE     3
 
+static void need(const struct pclntab *t, const uint8_t *p, size_t n)
+{
+    if (t->lazy)
+        lazy_bytes_need(t->lazy, p, n);
+}
+
 static uint32_t get32(const struct pclntab *t, const uint8_t *p)
 {
+    need(t, p, sizeof(uint32_t));
     uint32_t v;
     memcpy(&v, p, sizeof(v));
     return t->is_big_endian ? be32toh(v) : le32toh(v);
@@ -25,6 +34,7 @@ static uint64_t get_word(const struct pclntab *t, const uint8_t *p)
     uint64_t v;
     if (t->word == 4)
         return get32(t, p);
+    need(t, p, sizeof(v));
     memcpy(&v, p, sizeof(v));
     return t->is_big_endian ? be64toh(v) : le64toh(v);
 }
@@ -98,13 +108,12 @@ static int parse_1_2(struct pclntab *t, struct bytes data, struct error *err)
     return 0;
 }
 
-int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struct pclntab *ret,
-                  struct error *err)
+/* `t` has what the caller knows. */
+static int parse(struct pclntab t, struct bytes data, struct pclntab *ret, struct error *err)
 {
-    struct pclntab t = {.text = text, .funcdata = funcdata};
-
     if (data.len < 8 + 8 * 8)
         return error_set(err, -EBADMSG, "pclntab: only %zu bytes long", data.len);
+    need(&t, data.data, 8 + 8 * 8);
     uint32_t little = get32(&t, data.data);
     if (!version_of(little, &t.version)) {
         t.is_big_endian = true;
@@ -134,6 +143,17 @@ int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struc
         return r;
     *ret = t;
     return 0;
+}
+
+int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struct pclntab *ret,
+                  struct error *err)
+{
+    return parse((struct pclntab){.text = text, .funcdata = funcdata}, data, ret, err);
+}
+
+int pclntab_parse_lazy(struct lazy_bytes *lazy, struct pclntab *ret, struct error *err)
+{
+    return parse((struct pclntab){.lazy = lazy}, (struct bytes){lazy->data, lazy->size}, ret, err);
 }
 
 static uint64_t function_pc(const struct pclntab *t, uint64_t i)
@@ -176,16 +196,18 @@ static bool read_record(const struct pclntab *t, uint64_t i, struct record *ret)
         ret->unit = get32(t, f + 28);
     if (t->version >= PCLNTAB_1_20)
         ret->start_line = get32(t, f + 32);
+    need(t, f, ret->size - first);
     ret->flags = b.data[ret->size - 3];
     ret->n_funcdata = b.data[ret->size - 1];
     return true;
 }
 
-static bool read_varint(struct bytes *b, uint32_t *ret)
+static bool read_varint(const struct pclntab *t, struct bytes *b, uint32_t *ret)
 {
     uint32_t v = 0;
 
     for (unsigned shift = 0; shift < 35 && b->len > 0; shift += 7) {
+        need(t, b->data, 1);
         uint8_t c = b->data[0];
         *b = bytes_from(*b, 1);
         v |= (uint32_t)((uint64_t)(c & 0x7f) << shift);
@@ -205,7 +227,7 @@ static int32_t value_at(const struct pclntab *t, uint32_t table, uint64_t entry,
     uint64_t at = entry;
 
     for (int i = 0; i < VALUE_STEPS_MAX; i++) {
-        if (!read_varint(&b, &delta) || (delta == 0 && i > 0) || !read_varint(&b, &step))
+        if (!read_varint(t, &b, &delta) || (delta == 0 && i > 0) || !read_varint(t, &b, &step))
             return -1;
         value += delta & 1 ? ~(delta >> 1) : delta >> 1;
         at += (uint64_t)step * t->quantum;
@@ -216,12 +238,18 @@ static int32_t value_at(const struct pclntab *t, uint32_t table, uint64_t entry,
 }
 
 /* A NUL-terminated text in a table, or NULL. */
-static const char *text_at(struct bytes table, uint64_t at)
+static const char *text_at(const struct pclntab *t, struct bytes table, uint64_t at)
 {
     if (at >= table.len)
         return NULL;
     struct bytes from = bytes_head(bytes_from(table, (size_t)at), NAME_BYTES_MAX);
-    return bytes_find_byte(from, 0) ? (const char *)from.data : NULL;
+    for (size_t n = 0; n < from.len; n += TEXT_STEP) {
+        struct bytes part = bytes_head(bytes_from(from, n), TEXT_STEP);
+        need(t, part.data, part.len);
+        if (bytes_find_byte(part, 0))
+            return (const char *)from.data;
+    }
+    return NULL;
 }
 
 static const char *file_at(const struct pclntab *t, const struct record *r, uint64_t pc)
@@ -232,10 +260,11 @@ static const char *file_at(const struct pclntab *t, const struct record *r, uint
     if (n < 0)
         return NULL;
     if (t->version == PCLNTAB_1_2)
-        return n > 0 && read32(t, t->files, 4 * (uint64_t)n, &at) ? text_at(t->records, at) : NULL;
+        return n > 0 && read32(t, t->files, 4 * (uint64_t)n, &at) ? text_at(t, t->records, at)
+                                                                  : NULL;
     if (!read32(t, t->units, 4 * ((uint64_t)r->unit + (uint64_t)n), &at) || at == UINT32_MAX)
         return NULL;
-    return text_at(t->files, at);
+    return text_at(t, t->files, at);
 }
 
 /* An inlined call, and the place in the function that it was made from. */
@@ -275,7 +304,7 @@ static bool inlined_at(const struct pclntab *t, const struct record *r, uint64_t
         !read32(t, t->funcdata, at + (old ? 16 : 8), &parent) ||
         (!old && !read32(t, t->funcdata, at + 12, &start)))
         return false;
-    *ret = (struct inlined){text_at(t->names, name), start, r->entry + parent};
+    *ret = (struct inlined){text_at(t, t->names, name), start, r->entry + parent};
     return ret->name != NULL;
 }
 
@@ -308,7 +337,7 @@ bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_functi
         return false;
     *ret = (struct pclntab_function){.start = r.entry,
                                      .end = function_pc(t, i + 1),
-                                     .name = text_at(t->names, r.name),
+                                     .name = text_at(t, t->names, r.name),
                                      .start_line = r.start_line};
     if (!ret->name || ret->end < ret->start)
         return false;
@@ -325,7 +354,7 @@ struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct are
     struct code_frame *innermost = NULL, **end = &innermost;
     struct record r;
 
-    if (!find_function(t, pc, &r) || !text_at(t->names, r.name))
+    if (!find_function(t, pc, &r) || !text_at(t, t->names, r.name))
         return NULL;
     for (int depth = 0; depth < INLINE_DEPTH_MAX; depth++) {
         struct inlined call;
@@ -333,7 +362,7 @@ struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct are
         struct code_frame *f = frame_at(t, &r, pc, arena);
         if (!f)
             return innermost;
-        f->name = is_inlined ? call.name : text_at(t->names, r.name);
+        f->name = is_inlined ? call.name : text_at(t, t->names, r.name);
         f->start_line = is_inlined ? call.start_line : r.start_line;
         *end = f;
         end = &f->outer;
@@ -353,7 +382,7 @@ bool pclntab_frame(const struct pclntab *t, uint64_t i, struct pclntab_frame *re
     *ret = (struct pclntab_frame){
         .start = r.entry,
         .end = function_pc(t, i + 1),
-        .name = text_at(t->names, r.name),
+        .name = text_at(t, t->names, r.name),
         .flags = t->version >= PCLNTAB_1_16 ? r.flags : 0,
         .stack = r.stack,
     };
@@ -372,8 +401,8 @@ bool pclntab_stack_next(const struct pclntab *t, struct pclntab_stack *s)
     uint32_t delta, step;
     bool is_first = s->start == 0;
 
-    if (!read_varint(&s->left, &delta) || (delta == 0 && !is_first) ||
-        !read_varint(&s->left, &step))
+    if (!read_varint(t, &s->left, &delta) || (delta == 0 && !is_first) ||
+        !read_varint(t, &s->left, &step))
         return false;
     s->start = s->end;
     s->bytes = (int32_t)((uint32_t)s->bytes + (delta & 1 ? ~(delta >> 1) : delta >> 1));

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "symbols/lazy_bytes.h"
 #include "symbols/lookup.h"
 
 /*
@@ -23,7 +24,8 @@ struct pclntab {
     uint64_t n_functions;
     struct bytes functions; /* pairs of address and offset into `records` */
     struct bytes records, names, units, files, values;
-    struct bytes funcdata; /* what moduledata.gofunc points to; empty: no inlined calls */
+    struct lazy_bytes *lazy; /* NULL: all of it is in memory */
+    struct bytes funcdata;   /* what moduledata.gofunc points to; empty: no inlined calls */
 };
 
 /*
@@ -32,6 +34,10 @@ struct pclntab {
  */
 int pclntab_parse(struct bytes data, uint64_t text, struct bytes funcdata, struct pclntab *ret,
                   struct error *err);
+
+/* The same of a table that is read as it is needed: without inlined calls. Texts that it hands out
+ * stay until lazy_bytes_trim(); pclntab_find() is not for it. */
+int pclntab_parse_lazy(struct lazy_bytes *lazy, struct pclntab *ret, struct error *err);
 
 /* One function, in order of their addresses; false when its record is damaged. Texts are borrowed
  * from the table. */

@@ -145,7 +145,7 @@ static int read_gap(struct code_reader *c, struct section_window *w, const struc
 static int read_segment(struct code_reader *c, const struct elf_segment *s, const struct gaps *gaps,
                         struct error *err)
 {
-    struct section_window w;
+    struct section_window w = {0};
     int r = section_window_open(&w, c->file, s->offset, s->file_size, err);
 
     for (size_t i = 0; r == 0 && i < gaps->ranges.len; i++) {

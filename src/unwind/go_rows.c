@@ -106,6 +106,8 @@ static bool has_flags(const struct pclntab *t)
     struct pclntab_frame f;
 
     for (uint64_t i = 0; i < t->n_functions; i++) {
+        if (t->lazy)
+            lazy_bytes_trim(t->lazy);
         if (pclntab_frame(t, i, &f) && f.flags & PCLNTAB_TOP_FRAME &&
             is_named(&f, "runtime.goexit"))
             return true;
@@ -113,26 +115,30 @@ static bool has_flags(const struct pclntab *t)
     return false;
 }
 
+static int add_functions(struct go_rows *g, struct lazy_bytes *lazy, struct error *err)
+{
+    const struct pclntab *t = g->table;
+
+    if (t->word != 8 || t->is_big_endian || !has_flags(t))
+        return error_set(err, -EOPNOTSUPP, "a Go program older than Go 1.17");
+    for (uint64_t i = 0; i < t->n_functions && !budget_failed(g->rows->budget); i++) {
+        struct pclntab_frame one;
+        lazy_bytes_trim(lazy);
+        if (pclntab_frame(t, i, &one))
+            add_function(g, &one);
+    }
+    return 0;
+}
+
 int go_rows_read(struct elf_file *f, struct row_builder *rows, struct error *err)
 {
-    struct symbol_table symbols = {0};
+    struct lazy_bytes lazy = {0};
     struct pclntab t;
     struct go_rows g = {.rows = rows, .table = &t, .is_aarch64 = f->machine == EM_AARCH64};
 
-    if (!elf_find_section(f, ".gopclntab") && !elf_find_section(f, ".data.rel.ro.gopclntab"))
-        return error_set(err, -ENOENT, "it has no Go function table");
-    /* Only position-independent programs need it; a stripped one does without. */
-    symbol_table_load(&symbols, f, NULL);
-    int r = go_module_pclntab(f, &symbols, &t, err);
-    symbol_table_done(&symbols);
-    if (r < 0)
-        return r;
-    if (t.word != 8 || t.is_big_endian || !has_flags(&t))
-        return error_set(err, -EOPNOTSUPP, "a Go program older than Go 1.17");
-    for (uint64_t i = 0; i < t.n_functions && !budget_failed(rows->budget); i++) {
-        struct pclntab_frame one;
-        if (pclntab_frame(&t, i, &one))
-            add_function(&g, &one);
-    }
-    return 0;
+    int r = go_module_pclntab_lazy(f, &lazy, &t, err);
+    if (r >= 0)
+        r = add_functions(&g, &lazy, err);
+    lazy_bytes_close(&lazy);
+    return r;
 }

@@ -53,7 +53,7 @@ static int take_result(struct building *b, int r)
 static int read_part(struct building *b, struct elf_file *f, struct cfi_section s, uint64_t offset,
                      uint64_t size, struct error *err)
 {
-    struct section_window w;
+    struct section_window w = {0};
     int r = section_window_open(&w, f, offset, size, err);
 
     if (r < 0)

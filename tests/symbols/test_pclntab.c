@@ -268,10 +268,48 @@ static void finds_the_table_of_a_stripped_program(struct test *t)
     elf_close(f);
 }
 
+/* Every function, read piece by piece and given back, is what it is in memory. */
+static void reads_large_tables_in_pieces(struct test *t)
+{
+    struct symbol_table none = {0};
+    struct budget budget;
+    struct elf_file *f = NULL;
+    struct lazy_bytes lazy = {0};
+    struct pclntab whole, pieces;
+    struct error err = {{0}};
+    size_t n = 0;
+
+    budget_init(&budget, 1 << 30);
+    if (elf_open("/usr/local/go/bin/go", &budget, &f, &err) < 0 &&
+        elf_open(corpus_path("elf/own/go119-stripped"), &budget, &f, &err) < 0)
+        TEST_SKIP(t, CORPUS_ABSENT);
+    CHECK_INT(t, go_module_pclntab(f, &none, &whole, &err), 0);
+    CHECK_INT(t, go_module_pclntab_lazy(f, &lazy, &pieces, &err), 0);
+    CHECK_INT(t, pieces.n_functions, whole.n_functions);
+    CHECK_INT(t, pieces.text, whole.text);
+    for (uint64_t i = 0; i < whole.n_functions; i++) {
+        struct pclntab_function a = {0}, b = {0};
+        lazy_bytes_trim(&lazy);
+        bool has = pclntab_function(&whole, i, &a);
+        n += has;
+        if (pclntab_function(&pieces, i, &b) != has || !has)
+            continue;
+        CHECK_STR(t, b.name, a.name);
+        CHECK(t, (a.file && b.file) ? strcmp(a.file, b.file) == 0 : a.file == b.file);
+        CHECK(t, a.start == b.start && a.end == b.end && a.start_line == b.start_line);
+    }
+    CHECK(t, n > 1000);
+    CHECK(t, !lazy.failed);
+    lazy_bytes_close(&lazy);
+    elf_close(f);
+    CHECK_INT(t, budget.used, 0);
+}
+
 static const struct test_case cases[] = {
     TEST(reads_functions_lines_and_inlined_calls),
     TEST(refuses_other_data),
     TEST(survives_any_damage),
     TEST(finds_the_table_of_a_stripped_program),
+    TEST(reads_large_tables_in_pieces),
 };
 TEST_MAIN(cases)
