@@ -20,6 +20,7 @@ static int start(struct relay_child *c, void **ret, struct error *err)
 {
     struct scrape_options o = {.configs = c->config->scrape_configs,
                                .finds_local_go = c->config->scrape_local_go,
+                               .resource = &c->config->resource,
                                .profiles = profiles,
                                .log = say,
                                .arg = c,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/must.h"
 #include "net/http_client.h"
 #include "scrape/scrape_internal.h"
@@ -15,7 +16,8 @@
 #define LOCAL_BYTES ((size_t)4 << 20)
 #define INDEX_MAX   ((uint64_t)64 << 10)
 #define PROBE_S     1
-#define PORTS_MAX   64 /* of one process */
+#define PORTS_MAX   64                          /* of one process */
+#define AGAIN_NS    ((int64_t)300 * 1000000000) /* a port that does not answer may yet */
 
 bool local_go_is_index(int status, struct bytes body)
 {
@@ -23,7 +25,8 @@ bool local_go_is_index(int status, struct bytes body)
            bytes_find(body, BYTES("/debug/pprof")) && bytes_find(body, BYTES("profile?"));
 }
 
-static bool probe(uint16_t port)
+/* Whether it is there, and whether anybody answered. */
+static bool probe(uint16_t port, bool *ret_is_answered)
 {
     struct http_client_options o = {.connect_s = PROBE_S, .silence_s = PROBE_S, .total_s = PROBE_S};
     CLEANUP(http_client_freep) struct http_client *client = http_client_new(&o);
@@ -34,26 +37,57 @@ static bool probe(uint16_t port)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/debug/pprof/", port);
     budget_init(&budget, 2 * INDEX_MAX);
     const struct http_fetch f = {.url = url, .answer_max = INDEX_MAX, .no_redirects = true};
-    if (http_fetch(client, &f, &budget, &answer, NULL) < 0)
+    *ret_is_answered = http_fetch(client, &f, &budget, &answer, NULL) == 0;
+    if (!*ret_is_answered)
         return false;
     bool is_index = local_go_is_index(answer.status, http_answer_body(&answer));
     http_answer_done(&budget, &answer);
     return is_index;
 }
 
+static struct local_port *find_port(struct scrape *s, int64_t pid, uint16_t port)
+{
+    for (size_t i = 0; i < s->n_ports; i++) {
+        if (s->ports[i].pid == pid && s->ports[i].port == port)
+            return &s->ports[i];
+    }
+    s->ports = must_realloc(s->ports, (s->n_ports + 1) * sizeof(*s->ports));
+    s->ports[s->n_ports] = (struct local_port){.pid = pid, .port = port};
+    return &s->ports[s->n_ports++];
+}
+
 /* What is known of a port, which is asked when nothing is. */
 static bool serves_pprof(struct scrape *s, int64_t pid, uint16_t port)
 {
-    for (size_t i = 0; i < s->n_ports; i++) {
-        if (s->ports[i].pid == pid && s->ports[i].port == port) {
-            s->ports[i].is_listed = true;
-            return s->ports[i].is_pprof;
+    struct local_port *p = find_port(s, pid, port);
+    bool is_answered;
+
+    p->is_listed = true;
+    if (scrape_now_ns() >= p->again_ns) {
+        p->is_pprof = probe(port, &is_answered);
+        p->again_ns = is_answered ? INT64_MAX : scrape_now_ns() + AGAIN_NS;
+    }
+    return p->is_pprof;
+}
+
+/* Whether a job that was configured reads from it: two would be in each other's way. */
+static bool is_configured(struct scrape *s, uint16_t port)
+{
+    static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+    bool is_there = false;
+    char address[32];
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_targets && !is_there; i++) {
+        const struct target *t = s->targets[i];
+        const char *rest = strstr(t->base, "://") + 3;
+        for (size_t k = 0; k < ARRAY_SIZE(hosts) && t->job != &s->local_job; k++) {
+            int n = snprintf(address, sizeof(address), "%s:%u", hosts[k], port);
+            is_there |= strncmp(rest, address, (size_t)n) == 0 && (!rest[n] || rest[n] == '/');
         }
     }
-    s->ports = must_realloc(s->ports, (s->n_ports + 1) * sizeof(*s->ports));
-    s->ports[s->n_ports] =
-        (struct local_port){.pid = pid, .port = port, .is_listed = true, .is_pprof = probe(port)};
-    return s->ports[s->n_ports++].is_pprof;
+    pthread_mutex_unlock(&s->lock);
+    return is_there;
 }
 
 static void forget_unlisted(struct scrape *s)
@@ -123,6 +157,8 @@ static void add_process(struct scrape *s, struct process *p, struct tags_list *t
     char text[32];
 
     for (size_t i = 0; i < p->n_ports && to->n < SCRAPE_TARGETS_MAX; i++) {
+        if (is_configured(s, p->ports[i]))
+            return;
         if (!serves_pprof(s, p->pid, p->ports[i]))
             continue;
         struct tags t = tags_copy(&p->tags);

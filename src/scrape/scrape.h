@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "config/config.h"
 #include "config/config_node.h"
 
 /*
@@ -15,9 +16,11 @@
  */
 struct scrape;
 
+/* What is pointed to lives longer than the scrape. */
 struct scrape_options {
     const struct config_node *configs; /* may be NULL */
     bool finds_local_go;
+    const struct config_list *resource; /* "key=value": attributes of every profile; or NULL */
     /* From any of its threads: an OTLP ExportProfilesServiceRequest. */
     void (*profiles)(void *arg, struct bytes otlp);
     void (*log)(void *arg, int level, const char *text);

@@ -90,6 +90,7 @@ struct local_port {
     int64_t pid;
     uint16_t port;
     bool is_pprof, is_listed;
+    int64_t again_ns; /* nobody answered: not before then is it asked again; else INT64_MAX */
 };
 
 struct scrape {

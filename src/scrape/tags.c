@@ -47,6 +47,14 @@ const char *tags_get(const struct tags *t, const char *name)
     return is_there ? t->items[at].value : "";
 }
 
+bool tags_has(const struct tags *t, struct bytes name)
+{
+    bool is_there;
+
+    (void)place_of(t, name, &is_there);
+    return is_there;
+}
+
 static void remove_at(struct tags *t, size_t at)
 {
     free(t->items[at].name);

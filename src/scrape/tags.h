@@ -25,6 +25,7 @@ struct tags tags_copy(const struct tags *t);
 
 /* The value, or "". */
 const char *tags_get(const struct tags *t, const char *name);
+bool tags_has(const struct tags *t, struct bytes name);
 
 /* An empty value takes the tag away. What goes over the limits above is left out: false. */
 bool tags_set(struct tags *t, struct bytes name, struct bytes value);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
@@ -120,6 +121,30 @@ static void drop_private(struct tags *t)
     }
 }
 
+static bool is_on_this_host(const char *address)
+{
+    return strncmp(address, "localhost", 9) == 0 || strncmp(address, "127.", 4) == 0 ||
+           strncmp(address, "[::1]", 5) == 0;
+}
+
+/* What no label says. "localhost:8080" is a program on every host: it needs the name of ours. */
+static void add_resource(const struct scrape *s, const char *address, struct tags *t)
+{
+    const struct config_list *resource = s->o.resource;
+    char host[256] = "";
+
+    for (size_t i = 0; resource && i < resource->n; i++) {
+        const char *value = strchr(resource->items[i], '=');
+        struct bytes name = {(const uint8_t *)resource->items[i],
+                             value ? (size_t)(value - resource->items[i]) : 0};
+        if (value && name.len > 0 && !tags_has(t, name))
+            tags_set(t, name, bytes_of(value + 1));
+    }
+    if (is_on_this_host(address) && !tags_has(t, BYTES("host.name")) &&
+        gethostname(host, sizeof(host) - 1) == 0)
+        tags_set(t, BYTES("host.name"), bytes_of(host));
+}
+
 static void add_entries(struct target *t)
 {
     const struct scrape_job *job = t->job;
@@ -141,8 +166,8 @@ static void add_entries(struct target *t)
 }
 
 /* NULL when it is dropped, or cannot be. */
-static struct target *make_target(const struct scrape_job *job, const struct tags *found,
-                                  struct buf *problems)
+static struct target *make_target(const struct scrape *s, const struct scrape_job *job,
+                                  const struct tags *found, struct buf *problems)
 {
     CLEANUP(buf_done) struct buf base = {0}, query = {0}, key = {0};
     struct tags tags = tags_copy(found);
@@ -163,6 +188,7 @@ static struct target *make_target(const struct scrape_job *job, const struct tag
             tags_set(&tags, BYTES("instance"), bytes_of(address));
         buf_addf(&base, "%s://%s%s", scheme, address, prefix);
         add_query(job, &tags, &query);
+        add_resource(s, address, &tags);
         drop_private(&tags);
         buf_addf(&key, "%s\n%s?%s\n", job->name, buf_cstr(&base), buf_cstr(&query));
         tags_add_key(&tags, &key);
@@ -231,7 +257,7 @@ void target_set_sync(struct scrape *s, struct job_state *state, const struct tag
     size_t n = 0;
 
     for (size_t i = 0; i < found->n; i++) {
-        struct target *t = make_target(state->job, &found->items[i], problems);
+        struct target *t = make_target(s, state->job, &found->items[i], problems);
         if (t)
             made[n++] = t;
     }
@@ -245,6 +271,9 @@ void target_set_sync(struct scrape *s, struct job_state *state, const struct tag
     drop_gone(s, state->job);
     heap_rebuild(s);
     over = s->n_over - over;
+    /* What is listed now need not be found. */
+    if (state->job != &s->local_job && s->local_json.len > 0)
+        s->has_local_news = true;
     pthread_cond_broadcast(&s->due);
     pthread_mutex_unlock(&s->lock);
     if (over > 0)

@@ -67,6 +67,12 @@ class Scraper:
         found = [p for p in targets[target]["profiles"] if p["profile"] == kind]
         return found[0] if found else None
 
+    def labels(self):
+        """Those of each target, but for the host's name that all of them have here."""
+        targets = [t["labels"] for t in self.status()]
+        assert all(labels.pop("host.name") == socket.gethostname() for labels in targets)
+        return targets
+
     def log_text(self):
         return self.log.read_text()
 
@@ -322,6 +328,10 @@ def test_the_agent_scrapes_what_it_is_told_and_what_it_finds(tmp_path, new_shop,
             return run_vesta("query", "--url", server.url, "series", "--from", "now-1h",
                              f'inuse_space{{service.instance.id="{found}"}}').text
         wait_for(lambda: 'service.name="e2e-shop"' in live(), 60)
+        # What is told is not found as well: two would be in each other's way.
+        both = run_vesta("query", "--url", server.url, "values", "service.name",
+                         f'{{service.instance.id="{told}"}}', "--from", "now-1h").text
+        assert both.split() == ["told"], both
     finally:
         agent.terminate()
         agent.wait(30)
@@ -542,7 +552,7 @@ def test_files_with_targets_are_followed(tmp_path, scrape, target):
     scraper = scrape(only({"goroutine": ""}, f"file_sd_configs: [{{files: ['{tmp_path}/*.json']}}]"))
     file.write_text(json.dumps([{"targets": [target.address], "labels": {"team": "bread"}}]))
     wait_for(lambda: scraper.status())
-    assert scraper.status()[0]["labels"] == {"instance": target.address, "job": "job", "team": "bread"}
+    assert scraper.labels() == [{"instance": target.address, "job": "job", "team": "bread"}]
     wait_for(lambda: scraper.profile("goroutine")["state"] == "up")
     scrapes = scraper.profile("goroutine")["scrapes"]
     # A second target; the first goes on as it was.
@@ -561,7 +571,7 @@ def test_files_with_targets_are_followed(tmp_path, scrape, target):
 
 def test_targets_are_relabelled(scrape, target):
     target.answers["/v2/debug/pprof/goroutine"] = (200, pprof_of({"main;x": 1}))
-    scraper = scrape(only(
+    scraper = scrape("resource: [deployment.environment.name=prod, zone=none]\n" + only(
         {"goroutine": ""},
         "params: {tenant: [a]}",
         "static_configs:",
@@ -575,8 +585,9 @@ def test_targets_are_relabelled(scrape, target):
         "  - {target_label: __param_tenant, replacement: 'b c'}",
         "  - {regex: tier, action: labeldrop}"))
     wait_for(lambda: (scraper.profile("goroutine") or {"state": "new"})["state"] == "up")
-    assert [t["labels"] for t in scraper.status()] == [
-        {"instance": target.address, "job": "job", "service_name": "shop-web", "zone": "eu-1"}]
+    assert scraper.labels() == [
+        {"deployment.environment.name": "prod", "instance": target.address, "job": "job",
+         "service_name": "shop-web", "zone": "eu-1"}]
     assert target.asked[0][0] == "/v2/debug/pprof/goroutine?tenant=b%20c"
 
 
@@ -619,8 +630,7 @@ def test_targets_by_dns(scrape, target, kind):
             "target_label: __address__, replacement: '127.0.0.1:$1'}, "
             "{source_labels: [__meta_dns_name], target_label: name}]"))
         wait_for(lambda: (scraper.profile("goroutine") or {"state": "new"})["state"] == "up")
-        assert scraper.status()[0]["labels"] == {
-            "instance": target.address, "job": "job", "name": "_pprof._tcp.shop"}
+        assert scraper.labels() == [{"instance": target.address, "job": "job", "name": "_pprof._tcp.shop"}]
     finally:
         dns.socket.close()
 

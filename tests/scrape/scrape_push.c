@@ -79,6 +79,7 @@ int main(int argc, char **argv)
         const struct agent_config *a = agent_config_of(config);
         r = scrape_start(&(struct scrape_options){.configs = a->scrape_configs,
                                                   .finds_local_go = a->scrape_local_go,
+                                                  .resource = &a->resource,
                                                   .profiles = push,
                                                   .log = say},
                          &s, &err);
