@@ -103,6 +103,8 @@ static void obey(struct agent *a)
         naming_renew(a->naming, true);
     if (r->shed >= SHED_TABLES)
         code_files_shed(a->files);
+    if (r->shed >= SHED_WINDOW)
+        a->window_end_ns = 0;
 }
 
 static void govern(struct agent *a, int64_t now_ns)

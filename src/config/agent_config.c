@@ -142,8 +142,8 @@ static const struct config_key keys[] = {
      .flags = CONFIG_WHOLE},
 
     {"limits.memory", CONFIG_BYTES, AT(memory_max), "96MiB",
-     "What all processes of the agent may take together. Near it, caches go, then types other "
-     "than `cpu`, then the rate goes down.",
+     "What all processes of the agent may take together. Near it the rate goes down, then names "
+     "in memory go, then tables, then the window ends early.",
      .min = 16 * MIB},
     {"limits.tables", CONFIG_BYTES, AT(table_bytes), "16MiB",
      "What tables for unwinding may take of it. Above it the least used go first.", .min = MIB,
@@ -161,7 +161,7 @@ static const struct config_key keys[] = {
      "never.",
      .max = 100},
     {"backoff.process_cpu", CONFIG_U32, AT(process_cpu_high), "0",
-     "A process is left alone while it uses more than so many percent of one CPU. 0 is never.",
+     "The rate goes down while a process uses more than so many percent of one CPU. 0 is never.",
      .max = 100000},
 
     {"burst.rate", CONFIG_U32, AT(burst_rate), "199", "Samples per second and CPU during a burst.",
