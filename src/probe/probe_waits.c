@@ -106,6 +106,18 @@ static void wait_a_little(int pid)
         usleep(1000);
 }
 
+static size_t reap_stuck(struct probe_waits *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < STUCK_MAX; i++) {
+        if (w->stuck[i] && waitpid(w->stuck[i], NULL, WNOHANG) != 0)
+            w->stuck[i] = 0;
+        n += w->stuck[i] != 0;
+    }
+    return n;
+}
+
 void probe_waits_done(struct probe *p)
 {
     struct probe_waits *w = p->waits;
@@ -114,6 +126,7 @@ void probe_waits_done(struct probe *p)
         return;
     if (w->looker.socket >= 0)
         wait_a_little(looker_kill(&w->looker));
+    reap_stuck(w);
     bpf_link__destroy(w->switch_link);
     bpf_link__destroy(w->iterator);
     munmap(w->control, control_bytes());
@@ -152,18 +165,6 @@ int probe_set_off_cpu(struct probe *p, bool on, struct error *err)
 }
 
 /* Looking at threads. */
-
-static size_t reap_stuck(struct probe_waits *w)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < STUCK_MAX; i++) {
-        if (w->stuck[i] && waitpid(w->stuck[i], NULL, WNOHANG) != 0)
-            w->stuck[i] = 0;
-        n += w->stuck[i] != 0;
-    }
-    return n;
-}
 
 static void leave_behind(struct probe_waits *w)
 {

@@ -24,7 +24,7 @@
 
 /* Each CPU makes about this many walks within WAITS_PACE_NS, however many switches there are. */
 #define WAITS_PACE_NS    (1ull << 27)
-#define WAITS_PACE_WALKS 256u
+#define WAITS_PACE_WALKS 128u
 
 struct waits_pace {
     __u64 begin_ns;

@@ -404,14 +404,14 @@ static void a_storm_of_waits_is_walked_at_a_steady_pace(struct test *t)
     random_init(&l.random, 7);
     for (int i = 0; i < 2000000; i++)
         live_through_a_wait(&l, 1 + (unsigned)i % 2, 3000);
-    /* 8 s, 2 million waits: 1,907 walks a second are meant. */
+    /* 8 s, 2 million waits: 954 walks a second are meant. */
     double rate = (double)l.walks / ((double)(l.now - S) / 1e9);
-    if (rate < 1200 || rate > 2600) {
+    if (rate < 600 || rate > 1300) {
         printf("# %.0f walks a second\n", rate);
         t->failures++;
     }
-    check_close(t, "first place", seen.ns[WAITS_OFF_CPU][1], l.truth[1], 0.04);
-    check_close(t, "second place", seen.ns[WAITS_OFF_CPU][2], l.truth[2], 0.04);
+    check_close(t, "first place", seen.ns[WAITS_OFF_CPU][1], l.truth[1], 0.05);
+    check_close(t, "second place", seen.ns[WAITS_OFF_CPU][2], l.truth[2], 0.05);
 }
 
 #define REASON(state, ...)                                                                         \
