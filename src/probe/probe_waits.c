@@ -268,6 +268,8 @@ int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err)
         return r == -EAGAIN ? 0 : r;
     if (w->looker.socket < 0 && (r = start(p, err)) < 0)
         return r;
+    if (!w->switch_link)
+        bits &= ~(uint32_t)PROCESS_OFF_CPU; /* nobody would see those waits end */
     if (bits & PROCESS_WALL)
         w->control->wall_ns = since_last(&w->wall_ns, now, p->settings->wall_tick_ns);
     if (bits & PROCESS_THREADS)

@@ -29,13 +29,14 @@ struct waits_control {
 
 /* Kept with each thread by the kernel, and gone with it. */
 struct waits_thread {
-    __u64 off_ns;   /* when it left the CPU; 0: it runs, or is not known to wait */
-    __u64 usual_ns; /* how long its waits are */
-    __u32 wait;     /* number of that wait, never 0 */
-    __u32 chance;   /* by which it was to be walked */
-    __u32 walked;   /* the wait that was walked when it began */
-    __u32 seen;     /* the wait that a pass has seen, and that is walked */
-    __u64 told_ns;  /* when the agent last heard of it */
+    __u64 off_ns;       /* when it left the CPU; 0: it runs, or is not known to wait */
+    __u64 usual_ns;     /* how long its waits are */
+    __u64 off_switches; /* of the thread, when it left: more of them make this an old story */
+    __u32 wait;         /* number of that wait, never 0 */
+    __u32 chance;       /* by which it was to be walked */
+    __u32 walked;       /* the wait that was walked when it began */
+    __u32 seen;         /* the wait that a pass has seen, and that is walked */
+    __u64 told_ns;      /* when the agent last heard of it */
     /* Of the wall clock's last walk. */
     __u64 switches;
     __u64 walk_ns;  /* 0: none yet */

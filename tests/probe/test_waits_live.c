@@ -461,11 +461,11 @@ static void off_cpu_is_as_long_as_waits_were(struct test *t)
     check_near(t, "sleeps of 0.2 ms, s", SECONDS(ns[IN_SLEEP]), SECONDS(shared->truth_ns[IN_SLEEP]),
                0.15);
     check_near(t, "sleeps of 2 ms, s", SECONDS(ns[IN_OTHER_SLEEP]),
-               SECONDS(shared->truth_ns[IN_OTHER_SLEEP]), 0.12);
-    /* The main thread left before it was watched: nothing is told of it until it comes back. */
+               SECONDS(shared->truth_ns[IN_OTHER_SLEEP]), 0.15);
+    /* The main thread left before it was watched: it is seen by the first look. */
     check_near(t, "all waits, s",
                SECONDS(ns[IN_SLEEP] + ns[IN_OTHER_SLEEP] + ns[PLACES] + w.told.runnable_ns),
-               6 * whole, 0.12);
+               7 * whole, 0.15);
     check_whole(t, &w.told);
     struct probe_stats stats;
     probe_stats(w.probe, &stats);

@@ -27,6 +27,8 @@ typedef _Bool bool;
 #define TASK_STOPPED         4
 #define TASK_TRACED          8
 #define TASK_DEAD            0x80
+#define TASK_WAKING          0x200
+#define TASK_NEW             0x800
 
 #define VM_UFFD_MISSING 0x200
 #define VM_PFNMAP       0x400

@@ -61,13 +61,18 @@ static __always_inline bool filter_has(const u64 *filter, u32 tgid)
 
 static __always_inline u8 state_of(u32 state)
 {
-    if (state == 0)
+    if (state == 0 || state & (TASK_WAKING | TASK_NEW))
         return THREAD_RUNNABLE;
     if (state & TASK_INTERRUPTIBLE)
         return THREAD_SLEEPING;
     if (state & TASK_UNINTERRUPTIBLE)
         return THREAD_BLOCKED;
     return state & (TASK_STOPPED | TASK_TRACED) ? THREAD_STOPPED : THREAD_OTHER;
+}
+
+static __always_inline u64 switches_of(struct task_struct *task)
+{
+    return (u64)task->nvcsw + task->nivcsw;
 }
 
 /* The longest read of a step: registers of a signal's frame. */
@@ -115,6 +120,15 @@ static __noinline bool walk_leaving(u64 *ctx, struct task_struct *task, struct w
     return send_sample(s);
 }
 
+static __always_inline void begin_wait(struct task_struct *task, struct waits_thread *t, u64 now)
+{
+    if (!t->wait)
+        t->usual_ns = settings.off_cpu_usual_ns;
+    t->off_ns = now;
+    t->off_switches = switches_of(task);
+    t->wait = t->wait + 1 ? t->wait + 1 : 1;
+}
+
 static __always_inline void leave_cpu(u64 *ctx, struct task_struct *task, u32 state, u64 now)
 {
     struct waits_thread *t =
@@ -126,10 +140,7 @@ static __always_inline void leave_cpu(u64 *ctx, struct task_struct *task, u32 st
         t->off_ns = 0;
         return;
     }
-    if (!t->wait)
-        t->usual_ns = settings.off_cpu_usual_ns;
-    t->off_ns = now;
-    t->wait = t->wait + 1 ? t->wait + 1 : 1;
+    begin_wait(task, t, now);
     waits_pace_keep(pace, now);
     t->chance = waits_chance(t->usual_ns, settings.off_cpu_usual_ns, pace->scale);
     if (bpf_get_prandom_u32() % WAITS_CHANCE_ONE >= t->chance)
@@ -146,6 +157,8 @@ static __always_inline void come_back(struct task_struct *task, u64 now)
         return;
     u64 waited = now - t->off_ns;
     t->off_ns = 0;
+    if (t->off_switches != switches_of(task)) /* it was not watched in between */
+        return;
     t->usual_ns = waits_usual(t->usual_ns, waited);
     bool is_seen = t->seen == t->wait;
     if (!is_seen && t->walked != t->wait)
@@ -298,11 +311,6 @@ static __always_inline void tell_repeat(struct task_struct *task, u32 flags, u64
     bpf_ringbuf_submit(e, wakeup_flag());
 }
 
-static __always_inline u64 switches_of(struct task_struct *task)
-{
-    return (u64)task->nvcsw + task->nivcsw;
-}
-
 /* Walks a thread that waits, and sends the sample unless it has run meanwhile. */
 static __always_inline bool walk_waiting(struct look *k, struct waits_looker *l, u64 switches)
 {
@@ -364,14 +372,16 @@ static __always_inline void look_at_waiting(struct task_struct *task, struct unw
         bpf_task_storage_get(&waits_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (!t)
         return;
-    u64 now = bpf_ktime_get_ns(), off_ns = t->off_ns;
+    u64 now = bpf_ktime_get_ns(), switches = switches_of(task);
+    bool is_wall = wanted & PROCESS_WALL, is_off_cpu = wanted & PROCESS_OFF_CPU;
+    /* One that left before it was watched: it waits from now on. */
+    if (is_off_cpu && (!t->off_ns || t->off_switches != switches))
+        begin_wait(task, t, now);
+    u64 off_ns = t->off_ns;
     u32 wait = t->wait;
-    bool is_wall = wanted & PROCESS_WALL;
-    bool is_long = wanted & PROCESS_OFF_CPU && off_ns && off_ns < now &&
-                   now - off_ns >= settings.off_cpu_usual_ns;
+    bool is_long = is_off_cpu && off_ns < now && now - off_ns >= settings.off_cpu_usual_ns;
     bool is_known = t->walked == wait || t->seen == wait;
-    bool has_moved =
-        !t->walk_ns || t->switches != switches_of(task) || now - t->walk_ns >= t->again_ns;
+    bool has_moved = !t->walk_ns || t->switches != switches || now - t->walk_ns >= t->again_ns;
     u32 state = state_of(task->__state);
 
     if (is_long && is_known)

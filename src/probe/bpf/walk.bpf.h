@@ -57,10 +57,12 @@ static __always_inline void count_lost(void)
         c->lost++;
 }
 
+/* Past the first 32 KiB the reader has been woken and is on its way; each time costs an interrupt.
+ */
 static __always_inline u64 wakeup_flag(void)
 {
-    return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > constants.wake_bytes ? BPF_RB_FORCE_WAKEUP
-                                                                              : BPF_RB_NO_WAKEUP;
+    u64 n = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), wake = constants.wake_bytes;
+    return n > wake && n < wake + 32768 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
 /*
