@@ -23,7 +23,9 @@ struct probe_waits {
     struct waits_control *control; /* shared with the programs */
     /* How many processes have set each bit of the filters. */
     uint16_t off_cpu[WAITS_FILTER_BITS], looked_at[WAITS_FILTER_BITS];
-    struct bpf_link *switch_link, *iterator;
+    struct bpf_link *switch_link;
+    uint32_t *looked_tgids; /* those that looks are about */
+    size_t n_looked, looked_room;
     int refused; /* the map of processes that are not walked */
 
     struct looker looker;
@@ -62,6 +64,25 @@ static void filter_change(uint16_t *counts, __u64 *filter, uint32_t tgid, bool w
         filter_count(counts, filter, tgid, is ? 1 : -1);
 }
 
+static void list_add(struct probe_waits *w, uint32_t tgid)
+{
+    if (w->n_looked == w->looked_room) {
+        w->looked_room = w->looked_room ? 2 * w->looked_room : 16;
+        w->looked_tgids = must_realloc(w->looked_tgids, w->looked_room * sizeof(*w->looked_tgids));
+    }
+    w->looked_tgids[w->n_looked++] = tgid;
+}
+
+static void list_remove(struct probe_waits *w, uint32_t tgid)
+{
+    for (size_t i = 0; i < w->n_looked; i++) {
+        if (w->looked_tgids[i] == tgid) {
+            w->looked_tgids[i] = w->looked_tgids[--w->n_looked];
+            return;
+        }
+    }
+}
+
 void probe_waits_process(struct probe *p, uint32_t tgid, uint32_t before, uint32_t from_now)
 {
     const uint32_t looked_at = PROCESS_WALL | PROCESS_OFF_CPU | PROCESS_THREADS;
@@ -71,6 +92,10 @@ void probe_waits_process(struct probe *p, uint32_t tgid, uint32_t before, uint32
                   from_now & PROCESS_OFF_CPU);
     filter_change(w->looked_at, w->control->looked_at, tgid, before & looked_at,
                   from_now & looked_at);
+    if (!(before & looked_at) && from_now & looked_at)
+        list_add(w, tgid);
+    else if (before & looked_at && !(from_now & looked_at))
+        list_remove(w, tgid);
 }
 
 /* Beginning and end. */
@@ -128,7 +153,7 @@ void probe_waits_done(struct probe *p)
         wait_a_little(looker_kill(&w->looker));
     reap_stuck(w);
     bpf_link__destroy(w->switch_link);
-    bpf_link__destroy(w->iterator);
+    free(w->looked_tgids);
     munmap(w->control, control_bytes());
     free(w);
     p->waits = NULL;
@@ -191,11 +216,8 @@ static int start(struct probe *p, struct error *err)
     /* What a child that died in the middle had taken is free again. */
     if (n_stuck == 0)
         memset(w->control->session, 0, sizeof(w->control->session));
-    if (!w->iterator)
-        w->iterator = attach(p, "look_at_thread", err);
-    if (!w->iterator)
-        return -EIO;
-    w->looker.link = bpf_link__fd(w->iterator);
+    w->looker.program =
+        bpf_program__fd(bpf_object__find_program_by_name(p->object, "look_at_thread"));
     return looker_start(&w->looker, err);
 }
 
@@ -263,6 +285,8 @@ int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err)
         return error_set(err, -EOPNOTSUPP,
                          "looking at threads was not asked for when loading, or does not work "
                          "here");
+    if (w->n_looked == 0)
+        return 0;
     r = w->looker.socket >= 0 ? finish_last(w, now, err) : 0;
     if (r < 0)
         return r == -EAGAIN ? 0 : r;
@@ -278,7 +302,8 @@ int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err)
     w->asked_ns = now;
     w->calls = 0;
     w->progress = __atomic_load_n(&w->control->progress, __ATOMIC_RELAXED);
-    if (looker_ask(&w->looker) < 0) { /* it was killed; the next call starts another */
+    if (looker_ask(&w->looker, w->looked_tgids, w->n_looked) <
+        0) { /* it was killed; the next call starts another */
         wait_a_little(looker_kill(&w->looker));
         return error_set(err, -EPIPE, "the process that looks at threads has ended");
     }

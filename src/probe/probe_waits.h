@@ -17,15 +17,17 @@ void probe_waits_process(struct probe *p, uint32_t tgid, uint32_t before, uint32
  * and left behind, for memory that never answers cannot be waited for.
  */
 struct looker {
-    int link;   /* of the iterator: borrowed */
-    int socket; /* -1: no child */
+    int program; /* the iterator's: borrowed */
+    int socket;  /* -1: no child */
     int pid;
     bool is_asked; /* and has not answered */
 };
 
 int looker_start(struct looker *k, struct error *err);
-/* Has it look once; it must not be asked already. -EPIPE when it is gone. */
-int looker_ask(struct looker *k);
+/* Has it look once, at all threads of these processes, or of all when n is 0 (going through all is
+ * what costs most); it must not be asked already. -EPIPE when it is gone. */
+#define LOOKER_PROCESSES_MAX 16
+int looker_ask(struct looker *k, const uint32_t *tgids, size_t n);
 /* -EAGAIN while it has not answered, -EPIPE when it is gone, else what became of its look. */
 int looker_answer(struct looker *k);
 /* Kills it; returns its pid, to be waited for by whoever likes. */

@@ -11,7 +11,12 @@
 #include "base/cleanup.h"
 #include "probe/probe_waits.h"
 
-/* It makes iterators from a descriptor it has: nothing else needs rights. */
+struct question {
+    uint32_t n; /* 0: all processes */
+    uint32_t tgids[LOOKER_PROCESSES_MAX];
+};
+
+/* It makes iterators of a program that it has: nothing else needs rights. */
 static void keep_only_cap_bpf(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -22,9 +27,14 @@ static void keep_only_cap_bpf(void)
         _exit(1);
 }
 
-static int look_once(int link)
+/* At the threads of one process; 0: of all. */
+static int look_once(int program, uint32_t tgid)
 {
-    CLEANUP(closep) int fd = bpf_iter_create(link);
+    union bpf_iter_link_info info = {.task = {.pid = tgid}};
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = tgid ? &info : NULL,
+                .iter_info_len = tgid ? sizeof(info) : 0);
+    CLEANUP(closep) int link = bpf_link_create(program, 0, BPF_TRACE_ITER, &opts);
+    CLEANUP(closep) int fd = link < 0 ? -1 : bpf_iter_create(link);
     char nothing[64];
     ssize_t n;
 
@@ -36,10 +46,21 @@ static int look_once(int link)
     return n < 0 ? -errno : 0;
 }
 
-/* Ends with its parent, whose end of the socket closes then. */
-static _Noreturn void look_when_asked(int socket, int link, int parent)
+static int look(int program, const struct question *q)
 {
-    char question;
+    int r = 0;
+
+    if (q->n == 0)
+        return look_once(program, 0);
+    for (size_t i = 0; i < q->n && i < LOOKER_PROCESSES_MAX && r == 0; i++)
+        r = look_once(program, q->tgids[i]);
+    return r;
+}
+
+/* Ends with its parent, whose end of the socket closes then. */
+static _Noreturn void look_when_asked(int socket, int program, int parent)
+{
+    struct question question;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "vesta-looker");
@@ -48,11 +69,11 @@ static _Noreturn void look_when_asked(int socket, int link, int parent)
     /* Ctrl-C is for the parent to hear of. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_DFL);
-    if (dup2(socket, 0) < 0 || dup3(link, 1, 0) < 0 || close_range(2, ~0u, 0) < 0)
+    if (dup2(socket, 0) < 0 || dup2(program, 1) < 0 || close_range(2, ~0u, 0) < 0)
         _exit(1);
     keep_only_cap_bpf();
-    while (recv(0, &question, 1, 0) == 1) {
-        int answer = look_once(1);
+    while (recv(0, &question, sizeof(question), 0) == sizeof(question)) {
+        int answer = look(1, &question);
 
         if (send(0, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
             break;
@@ -68,7 +89,7 @@ int looker_start(struct looker *k, struct error *err)
         return error_set(err, -errno, "could not make a socket for looking at threads: %m");
     pid = fork();
     if (pid == 0)
-        look_when_asked(pair[1], k->link, parent);
+        look_when_asked(pair[1], k->program, parent);
     close(pair[1]);
     if (pid < 0) {
         int r = -errno;
@@ -77,13 +98,17 @@ int looker_start(struct looker *k, struct error *err)
         return error_set(err, r, "could not start a process for looking at threads: %s",
                          strerror(-r));
     }
-    *k = (struct looker){.link = k->link, .socket = pair[0], .pid = pid};
+    *k = (struct looker){.program = k->program, .socket = pair[0], .pid = pid};
     return 0;
 }
 
-int looker_ask(struct looker *k)
+int looker_ask(struct looker *k, const uint32_t *tgids, size_t n)
 {
-    if (send(k->socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+    struct question q = {.n = (uint32_t)(n <= LOOKER_PROCESSES_MAX ? n : 0)};
+
+    if (q.n > 0)
+        memcpy(q.tgids, tgids, q.n * sizeof(*tgids));
+    if (send(k->socket, &q, sizeof(q), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(q))
         return -EPIPE;
     k->is_asked = true;
     return 0;
@@ -106,6 +131,6 @@ int looker_kill(struct looker *k)
 
     kill(pid, SIGKILL);
     close(k->socket);
-    *k = (struct looker){.link = k->link, .socket = -1};
+    *k = (struct looker){.program = k->program, .socket = -1};
     return pid;
 }
