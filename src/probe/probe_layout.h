@@ -30,19 +30,22 @@ struct probe_told {
 
 /* What the thread's own record says: filled in by read_thread_context(). */
 struct probe_thread_context {
+    __u8 scratch[512]; /* its own */
+    __u8 attrs[EVENT_ATTRS_MAX];
     __u8 trace_id[16];
     __u8 span_id[8];
     __u32 has_span;
     __u32 attrs_len;
-    __u8 attrs[EVENT_ATTRS_MAX];
-    __u8 scratch[512]; /* its own */
 };
 
-/* Where a sample is put together: one for each kind and CPU, because one program may interrupt
- * another. `addresses` lies right behind `sample`: they leave as one piece. */
+/*
+ * Where a sample is put together: one for each kind and CPU, because one program may interrupt
+ * another. `addresses` lies right behind `sample`: they leave as one piece. What every sample
+ * touches lies together, since it is mostly not in a cache.
+ */
 struct probe_scratch {
-    struct unwind_walk walk;
     struct probe_thread_context context;
+    struct unwind_walk walk;
     struct event_sample sample;
     __u64 addresses[UNWIND_ADDRESSES_MAX + EVENT_ATTRS_MAX / 8 + 1];
 };

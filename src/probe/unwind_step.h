@@ -238,17 +238,18 @@ UNWIND_INLINE int UNWIND_NAME(by_rule)(UNWIND_ENV env, struct unwind_walk *w, __
     return UNWIND_NAME(restore)(env, w, saved, saved_off, cfa);
 }
 
-UNWIND_INLINE __u64 UNWIND_NAME(memo_check)(const struct unwind_memo *m)
+UNWIND_INLINE __u32 UNWIND_NAME(memo_check)(const struct unwind_memo *m)
 {
-    return m->pc * 0x9e3779b97f4a7c15ull ^ m->rule ^ ((__u64)m->mappings_id << 32 | m->file) * 31 ^
-           (__u64)m->version << 20;
+    __u64 sum = (m->pc ^ m->rule * 31 ^ ((__u64)m->mappings_id << 32 | m->file)) + m->version;
+    return (__u32)(sum * 0x9e3779b97f4a7c15ull >> 32);
 }
 
 UNWIND_INLINE struct unwind_memo *UNWIND_NAME(find_memo)(UNWIND_ENV env,
                                                          const struct unwind_walk *w, __u64 pc)
 {
-    __u64 hash = (pc ^ (__u64)w->mappings_id << 20) * 0x9e3779b97f4a7c15ull;
-    return UNWIND_MEMO(env, (__u32)(hash >> 52)); /* of UNWIND_MEMOS */
+    __u32 block = w->mappings_id % UNWIND_MEMO_BLOCKS;
+    __u32 at = (__u32)(pc * 0x9e3779b97f4a7c15ull >> 40) % UNWIND_BLOCK_MEMOS;
+    return UNWIND_MEMO(env, block * UNWIND_BLOCK_MEMOS + at);
 }
 
 /* The rule of pc, when it was looked for not long ago and its table is the same still. */

@@ -477,7 +477,7 @@ static void finds_the_row_of_every_address(struct test *t)
 static struct world *new_remembering_world(void)
 {
     struct world *w = new_world();
-    w->memos = calloc(UNWIND_MEMOS, sizeof(*w->memos));
+    w->memos = calloc((UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS), sizeof(*w->memos));
     add_rule(w, RULE(UNWIND_CFA_SP, UNWIND_SAVED_FP, -24, 48));
     add_rule(w, RULE(UNWIND_CFA_END, 0, 0, 0));
     put(w, STACK + 40, in(1));
@@ -538,7 +538,7 @@ static void does_not_believe_a_memory_written_by_two(struct test *t)
 {
     struct world *w = new_remembering_world();
     CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
-    for (size_t i = 0; i < UNWIND_MEMOS; i++)
+    for (size_t i = 0; i < (UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS); i++)
         if (w->memos[i].pc == in(0))
             w->memos[i].rule = UNWIND_CFA_UNSUPPORTED;
     CHECK_INT(t, walk_again(w, 0), UNWIND_END_OUTERMOST);
@@ -622,7 +622,7 @@ static void survives_rubbish(struct test *t)
     uint64_t x = 88172645463325252ull;
     for (int round = 0; round < 3000; round++) {
         struct world *w = new_world();
-        w->memos = calloc(UNWIND_MEMOS, sizeof(*w->memos));
+        w->memos = calloc((UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS), sizeof(*w->memos));
         for (int i = 0; i < 31; i++) {
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
             add_rule(w, RULE((uint8_t)(x % 10), (uint8_t)(x >> 8) % 7, (int16_t)(x >> 16) % 64 * 8,

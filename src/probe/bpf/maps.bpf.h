@@ -44,9 +44,11 @@ struct {
     __type(value, struct unwind_mapping);
 } mappings SEC(".maps");
 
+/* Mappable only because that begins at a page. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, UNWIND_MEMOS);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS);
     __type(key, u32);
     __type(value, struct unwind_memo);
 } memos SEC(".maps");
