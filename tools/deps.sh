@@ -40,6 +40,7 @@ test|cmd curl|curl|sends what users send
 test|cmd h2load|nghttp2-client|an independent HTTP/2 client
 test|cmd openssl|openssl|makes certificates
 test|cmd dot|graphviz|draws call graphs
+test|cmd gdb|gdb|an independent view of stacks
 test|cmd objdump|binutils|an independent view of binaries
 lint|cmd clang-format|clang-format|checks the layout of code
 lint|cmd clang-tidy|clang-tidy|checks code

@@ -163,6 +163,20 @@ static uint64_t entry_of(struct elf_file *f)
     return elf_read(f, offsetof(Elf64_Ehdr, e_entry), 8, &b, NULL) < 0 ? 0 : le64_get(b.data);
 }
 
+/* Stubs that jump to functions of other files. Some linkers write no table for them; one that is
+ * there was added before and holds. */
+static void add_stubs(const struct elf_file *f, struct row_builder *rows)
+{
+    static const char *const names[] = {".plt", ".plt.got", ".plt.sec", ".iplt"};
+    struct unwind_rule rule = {.cfa = UNWIND_CFA_SP, .cfa_off = f->machine == EM_AARCH64 ? 0 : 8};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct elf_section *s = elf_find_section(f, names[i]);
+        if (s && s->flags & SHF_EXECINSTR && row_builder_begin(rows, s->addr, s->addr + s->size))
+            row_builder_add(rows, s->addr, rule);
+    }
+}
+
 int code_rows_read(struct elf_file *f, struct row_builder *rows, struct error *err)
 {
     struct budget *budget = rows->budget;
@@ -170,6 +184,7 @@ int code_rows_read(struct elf_file *f, struct row_builder *rows, struct error *e
     struct code_reader c = {.file = f, .rows = rows, .left = CODE_MAX};
     int r = 0;
 
+    add_stubs(f, rows);
     row_builder_sort(rows);
     row_builder_each_gap(rows, GAP_MIN, keep_gap, &gaps);
     if (!code_walk_init(&c.walk, budget))

@@ -119,16 +119,21 @@ static inline void enlist_line(struct probe *p, struct enlisted *e, pid_t pid, c
     m->file = file_of(p, e, name, f, &budget);
 }
 
-static inline int enlist(struct probe *p, struct enlisted *e, pid_t pid, uint32_t collected)
+static inline int enlist_mappings(struct probe *p, struct enlisted *e, pid_t pid)
 {
-    struct unwind_process value = {.collected = collected};
     char path[64], line[512];
     snprintf(path, sizeof(path), "/proc/%d/maps", pid);
     CLEANUP(fclosep) FILE *f = fopen(path, "re");
-    if (!f || !read_starts(pid, &value))
-        return -ESRCH;
     e->n = 0;
-    while (fgets(line, sizeof(line), f))
+    while (f && fgets(line, sizeof(line), f))
         enlist_line(p, e, pid, line);
+    return f ? 0 : -ESRCH;
+}
+
+static inline int enlist(struct probe *p, struct enlisted *e, pid_t pid, uint32_t collected)
+{
+    struct unwind_process value = {.collected = collected};
+    if (enlist_mappings(p, e, pid) < 0 || !read_starts(pid, &value))
+        return -ESRCH;
     return probe_process_put(p, (uint32_t)pid, &value, e->mappings, e->n);
 }

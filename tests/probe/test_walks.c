@@ -25,8 +25,8 @@ static void on_event(void *arg, const struct event_head *head)
         return;
     r->samples++;
     r->reached += e->end == UNWIND_END_OUTERMOST;
-    /* go_down(), bottom(), main(), two of the C library, _start() */
-    r->deep_enough += e->n_user >= DEPTH + 6;
+    /* bottom(), DEPTH times go_down(), main(), two of the C library, _start() */
+    r->deep_enough += e->n_user >= DEPTH + 5;
     r->in_kernel += (head->flags & EVENT_IN_KERNEL) != 0;
     r->with_signal += e->exact > 1;
 }
