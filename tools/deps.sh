@@ -41,6 +41,9 @@ test|cmd h2load|nghttp2-client|an independent HTTP/2 client
 test|cmd openssl|openssl|makes certificates
 test|cmd dot|graphviz|draws call graphs
 test|cmd gdb|gdb|an independent view of stacks
+test|cmd g++|g++|programs to profile
+test|cmd musl-gcc|musl-tools|programs without glibc to profile
+test|cmd perf|linux-perf|costs to compare with
 test|cmd objdump|binutils|an independent view of binaries
 lint|cmd clang-format|clang-format|checks the layout of code
 lint|cmd clang-tidy|clang-tidy|checks code
