@@ -42,6 +42,7 @@ test|cmd openssl|openssl|makes certificates
 test|cmd dot|graphviz|draws call graphs
 test|cmd gdb|gdb|an independent view of stacks
 test|cmd g++|g++|programs to profile
+test|cmd rustc|rustc|programs to profile
 test|cmd musl-gcc|musl-tools|programs without glibc to profile
 test|cmd perf|linux-perf|costs to compare with
 test|cmd objdump|binutils|an independent view of binaries

@@ -375,6 +375,7 @@ static void start_tables(struct agent *a)
         .rules = a->rules,
         .kinds = a->types,
         .finds_ports = c->scrape_local_go,
+        .with_own = c->own_process || a->o.is_picky,
         .pids = a->pids,
         .n_pids = &a->n_pids,
         .is_picky = a->n_pids > 0 || a->o.is_picky,

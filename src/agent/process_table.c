@@ -270,6 +270,13 @@ static bool is_picked(const struct process_table *t, const struct inspect_proces
     return !t->o.is_picky;
 }
 
+static bool is_ours(const struct process_table *t, const struct inspect_process *seen)
+{
+    uint32_t self = (uint32_t)getpid();
+
+    return !t->o.with_own && (seen->pid == self || seen->parent == self);
+}
+
 static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen)
 {
     if (p->start_ns == 0)
@@ -287,7 +294,7 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     identity_free(p->identity);
     p->identity = identity_new(t->o.rules, seen);
     p->generation = 0;
-    p->is_wanted = is_picked(t, seen) && identity_is_wanted(p->identity);
+    p->is_wanted = is_picked(t, seen) && !is_ours(t, seen) && identity_is_wanted(p->identity);
     if (p->is_wanted) /* else nobody needs its files */
         take_mappings(t, p, seen);
     p->kinds = t->o.kinds | identity_kinds(p->identity);

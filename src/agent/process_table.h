@@ -88,6 +88,7 @@ struct process_table_options {
     bool reads_cmdline, finds_ports;
     void (*known)(void *arg, struct process *p); /* identity and mappings are there, or new */
     void *arg;
+    bool with_own; /* the agent's own processes are wanted like others */
     bool is_picky; /* only `pids` and their children; there may be more of them later */
     const uint32_t *pids;
     const size_t *n_pids;
