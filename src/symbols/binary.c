@@ -24,6 +24,7 @@ struct binary {
     struct buf notes;
     bool is_loaded;
     bool only_lines;
+    bool has_tried_dwarf;
 };
 
 static void note(struct binary *b, const struct error *err)
@@ -89,7 +90,6 @@ static void load_parts(struct binary *b)
     b->is_loaded = true;
     if (!b->only_lines)
         load_names(b);
-    load_dwarf(b);
     load_go(b);
 }
 
@@ -199,11 +199,27 @@ static void apply_symbol(struct binary *b, struct lookup *l)
         outermost->name = s->name;
 }
 
+/* DWARF is not read where Go's own table knows all that is asked for. */
+static bool wants_dwarf(const struct binary *b, const struct lookup *lookups, size_t n)
+{
+    if (!b->has_pclntab)
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        if (!pclntab_holds(&b->pclntab, lookups[i].va))
+            return true;
+    }
+    return false;
+}
+
 void binary_lookup(struct binary *b, struct lookup *lookups, size_t n)
 {
     struct error err = {{0}};
 
     load_parts(b);
+    if (!b->has_tried_dwarf && wants_dwarf(b, lookups, n)) {
+        b->has_tried_dwarf = true;
+        load_dwarf(b);
+    }
     for (size_t i = 0; i < n; i++)
         lookups[i] = (struct lookup){.va = lookups[i].va};
     if (b->dwarf && dwarf_info_lookup(b->dwarf, lookups, n, &b->arena, &err) < 0)

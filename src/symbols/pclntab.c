@@ -349,6 +349,13 @@ bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_functi
     return true;
 }
 
+bool pclntab_holds(const struct pclntab *t, uint64_t pc)
+{
+    struct record r;
+
+    return find_function(t, pc, &r);
+}
+
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena)
 {
     struct code_frame *innermost = NULL, **end = &innermost;

@@ -49,6 +49,9 @@ struct pclntab_function {
 };
 bool pclntab_function(const struct pclntab *t, uint64_t i, struct pclntab_function *ret);
 
+/* Whether an address is in a function of the table. */
+bool pclntab_holds(const struct pclntab *t, uint64_t pc);
+
 /* The frames of one address, in the arena; NULL when it is in no function. Names and files are
  * borrowed from the table. */
 struct code_frame *pclntab_find(const struct pclntab *t, uint64_t pc, struct arena *arena);

@@ -256,6 +256,19 @@ static void reads_the_build_information_of_go(struct test *t)
     name_found_done(&found);
 }
 
+/* Go's function and C's of a program that has both have their names. */
+static void check_go_names(struct test *t, struct scratch *s, const char *file)
+{
+    struct error err = {{0}};
+    CLEANUP(name_table_closep)
+    struct name_table *n = names_of(parse_question_names, scratch_name(s, file), NULL, &err);
+
+    CHECK_STR(t, name_at(n, address_of(s, file, "main.main") + 1), "main.main");
+    CHECK_STR(t, name_at(n, address_of(s, file, "crosscall2") + 1), "crosscall2");
+    CHECK_STR(t, name_at(n, address_of(s, file, "_cgo_sys_thread_start") + 1),
+              "_cgo_sys_thread_start");
+}
+
 static void finds_where_go_keeps_g_beside_variables_of_c(struct test *t)
 {
     static const char *const files[] = {"exe", "exe-stripped", "pie", "pie-stripped"};
@@ -276,6 +289,13 @@ static void finds_where_go_keeps_g_beside_variables_of_c(struct test *t)
     CHECK_INT(t, facts_of(scratch_name(&s, "exe"), &f, &err), 0);
     if (f.facts.machine != EM_X86_64)
         TEST_SKIP(t, "g is in a register here");
+    check_go_names(t, &s, "exe");
+    check_go_names(t, &s, "pie");
+    /* This linker leaves zeros where others leave what relocations put there. */
+    if (run(&s, "GO111MODULE=on GOTOOLCHAIN=local CGO_ENABLED=1 go build -buildmode=pie "
+                "-ldflags='-linkmode=external -extldflags=-fuse-ld=lld' -o lld ."))
+        check_go_names(t, &s, "lld");
+    CHECK_INT(t, facts_of(scratch_name(&s, "exe"), &f, &err), 0);
     int64_t offset = f.facts.go_tls_offset;
     CHECK(t, offset < -8 && offset >= -64 && offset % 8 == 0);
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
