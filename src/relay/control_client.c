@@ -259,7 +259,7 @@ static int64_t ask(struct control_client *k, const char *url, struct bytes body,
     struct http_header headers[EXPORT_HEADERS_MAX + 2];
     CLEANUP(buf_done) struct buf authorization = {0};
     size_t n = 0;
-    bool has_token = relay_authorization(k->child, &authorization);
+    bool has_token = relay_authorization(k->child, &authorization, NULL) == 1;
 
     for (size_t i = 0; i < s->n_headers; i++)
         if (!has_token || !bytes_are(s->headers[i].name, "authorization"))

@@ -18,6 +18,7 @@
 #define SECOND         (1000 * MS)
 #define BACKOFF_FIRST  (1 * SECOND)
 #define BACKOFF_MAX    (60 * SECOND)
+#define DELAY_MIN      (500 * MS)
 #define DELAY_MAX_MS   ((int64_t)10 * 60 * 1000) /* of what a server asks for */
 #define DRAIN_PER_S    ((int64_t)1 << 20)        /* bytes of the spool, beside what is new */
 #define DRAIN_GAP      (20 * MS)
@@ -117,6 +118,7 @@ static void failed(struct exporter *x, const struct export_outcome *o)
     wait = wait / 2 + (int64_t)random_below(&x->random, (uint64_t)wait / 2);
     if (asked >= 0) {
         asked = (asked < DELAY_MAX_MS ? asked : DELAY_MAX_MS) * MS;
+        asked = asked > DELAY_MIN ? asked : DELAY_MIN; /* "at once" is no way to be busy */
         wait = asked + (int64_t)random_below(&x->random, (uint64_t)(asked / 10 + 50 * MS));
     }
     x->retry_at = now_ns() + wait;

@@ -85,10 +85,11 @@ int export_unpack(const struct export_packed *p, struct budget *b, struct unpack
 
 /* ---- For senders ---- */
 
-/* The configured headers, and the token; returns how many. There is room for more of one's own. */
+/* The configured headers, and the token, which wins over a header of the same name. There is room
+ * for more of one's own. Fails where the token cannot be read. */
 #define EXPORT_OWN_HEADERS 4
-size_t export_headers(const struct relay_child *c, struct buf *authorization,
-                      struct http_header *to);
+int export_headers(const struct relay_child *c, struct buf *authorization, struct http_header *to,
+                   size_t *ret_n, struct error *err);
 
 /* There was no answer, for this reason. */
 void export_failed(int r, const struct error *err, struct export_outcome *ret);

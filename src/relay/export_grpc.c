@@ -62,7 +62,6 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
     struct grpc_request r = {
         .path = EXPORT_METHOD,
         .headers = headers,
-        .n_headers = export_headers(g->o.child, &authorization, headers),
         .message = body,
         .encoding = codec == CODEC_NONE   ? GRPC_IDENTITY
                     : codec == CODEC_GZIP ? GRPC_GZIP
@@ -71,9 +70,11 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
     };
     struct grpc_answer a;
     struct error err;
-    int failed = g->client ? grpc_call(g->client, &r, &a, &err)
-                           : error_set(&err, -EINVAL, "%s is no address", g->o.target->name);
+    int failed = export_headers(g->o.child, &authorization, headers, &r.n_headers, &err);
 
+    if (failed == 0)
+        failed = g->client ? grpc_call(g->client, &r, &a, &err)
+                           : error_set(&err, -EINVAL, "%s is no address", g->o.target->name);
     if (failed < 0) {
         export_failed(failed, &err, ret);
         return;

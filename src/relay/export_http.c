@@ -86,11 +86,16 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
     struct http_sending *h = OWNER_OF(s, struct http_sending, base);
     struct http_header headers[EXPORT_HEADERS_MAX + EXPORT_OWN_HEADERS];
     CLEANUP(buf_done) struct buf authorization = {0};
-    size_t n = export_headers(h->o.child, &authorization, headers);
     struct http_answer a;
     struct budget b;
     struct error err;
+    size_t n;
 
+    int failed = export_headers(h->o.child, &authorization, headers, &n, &err);
+    if (failed < 0) {
+        export_failed(failed, &err, ret);
+        return;
+    }
     headers[n++] = (struct http_header){BYTES("content-type"), BYTES("application/x-protobuf")};
     if (codec != CODEC_NONE)
         headers[n++] = (struct http_header){BYTES("content-encoding"),
@@ -103,7 +108,7 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
                            .answer_max = ANSWER_MAX,
                            .is_repeatable = true}; /* a kept connection that died said nothing */
     budget_init(&b, BUDGET);
-    int failed = http_fetch(h->client, &f, &b, &a, &err);
+    failed = http_fetch(h->client, &f, &b, &a, &err);
     if (failed < 0) {
         export_failed(failed, &err, ret);
         return;

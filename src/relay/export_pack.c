@@ -95,20 +95,22 @@ void export_failed(int r, const struct error *err, struct export_outcome *ret)
     snprintf(ret->text, sizeof(ret->text), "%s", err->text);
 }
 
-size_t export_headers(const struct relay_child *c, struct buf *authorization,
-                      struct http_header *to)
+int export_headers(const struct relay_child *c, struct buf *authorization, struct http_header *to,
+                   size_t *ret_n, struct error *err)
 {
     const struct export_settings *s = &c->settings;
-    bool has_authorization = false;
     size_t n = 0;
+    int has_token = relay_authorization(c, authorization, err);
 
-    for (size_t i = 0; i < s->n_headers; i++) {
-        has_authorization = has_authorization || bytes_are(s->headers[i].name, "authorization");
-        to[n++] = s->headers[i];
-    }
-    if (!has_authorization && relay_authorization(c, authorization))
+    if (has_token < 0)
+        return has_token;
+    for (size_t i = 0; i < s->n_headers; i++)
+        if (!has_token || !bytes_are(s->headers[i].name, "authorization"))
+            to[n++] = s->headers[i];
+    if (has_token)
         to[n++] = (struct http_header){BYTES("authorization"), buf_bytes(authorization)};
-    return n;
+    *ret_n = n;
+    return 0;
 }
 
 void export_read_response(struct bytes response, struct export_outcome *ret)

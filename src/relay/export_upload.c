@@ -58,10 +58,12 @@ static int ask(struct uploads *u, const char *id, struct error *err)
     CLEANUP(buf_done) struct buf authorization = {0};
     CLEANUP(buf_done) struct buf url = {0};
     CLEANUP(buf_done) struct buf body = {0};
-    size_t n = export_headers(u->child, &authorization, headers);
     struct http_answer a;
     struct budget b;
+    size_t n;
 
+    if (export_headers(u->child, &authorization, headers, &n, err) < 0)
+        return -EAGAIN;
     budget_init(&b, BUDGET);
     headers[n++] = (struct http_header){BYTES("content-type"), BYTES("application/json")};
     buf_addf(&url, "%s" ASK_PATH, u->child->settings.server);
@@ -90,13 +92,16 @@ static int put(struct uploads *u, const struct waiting *w, uint64_t size, struct
     CLEANUP(buf_done) struct buf url = {0};
     struct http_answer a;
     struct budget b;
+    size_t n;
 
+    if (export_headers(u->child, &authorization, headers, &n, err) < 0)
+        return -EAGAIN;
     budget_init(&b, BUDGET);
     buf_addf(&url, "%s" UPLOAD_PATH "%s", u->child->settings.server, w->id);
     struct http_fetch f = {.method = "PUT",
                            .url = buf_cstr(&url),
                            .headers = headers,
-                           .n_headers = export_headers(u->child, &authorization, headers),
+                           .n_headers = n,
                            .body_file = w->fd,
                            .body_file_len = size,
                            .answer_max = ANSWER_MAX};

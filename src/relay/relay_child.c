@@ -123,25 +123,23 @@ void relay_add_status(struct relay_child *c, struct buf *json)
     buf_add_byte(json, '}');
 }
 
-bool relay_authorization(const struct relay_child *c, struct buf *ret)
+int relay_authorization(const struct relay_child *c, struct buf *ret, struct error *err)
 {
     char text[TOKEN_MAX];
 
     if (!c->settings.token_file)
-        return false;
+        return 0;
     CLEANUP(closep) int fd = open(c->settings.token_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    if (n < 0) {
-        relay_log(c, RELAY_WARNING, "could not read the token in \"%s\": %m",
-                  c->settings.token_file);
-        return false;
-    }
-    struct bytes token = bytes_trim((struct bytes){(uint8_t *)text, (size_t)n});
-    if (token.len == 0)
-        return false;
+    if (n < 0)
+        return error_set(err, -errno, "could not read the token in \"%s\": %m",
+                         c->settings.token_file);
+    struct bytes line, rest = {(uint8_t *)text, (size_t)n};
+    if (!bytes_next_line(&rest, &line) || bytes_trim(line).len == 0)
+        return error_set(err, -ENODATA, "there is no token in \"%s\"", c->settings.token_file);
     buf_add_str(ret, "Bearer ");
-    buf_add_bytes(ret, token);
-    return true;
+    buf_add_bytes(ret, bytes_trim(line));
+    return 1;
 }
 
 /* ---- What the agent says ---- */
@@ -248,7 +246,6 @@ static int prepare_process(struct relay_link *l, struct error *err)
     sigset_t signals;
 
     (void)prctl(PR_SET_NAME, "vesta-relay", 0, 0, 0);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* it holds credentials */
     if (l->io.fd <= STDERR_FILENO)
         return error_set(err, -EBADF, "could not run without standard descriptors");
     /* Whatever the agent has open is not ours, but for the three that everyone has. */
@@ -268,9 +265,6 @@ static int prepare_process(struct relay_link *l, struct error *err)
     l->signals = (struct loop_io){signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), signalled};
     if (l->signals.fd < 0)
         return error_set(err, -errno, "could not wait for signals: %m");
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != l->parent)
-        return error_set(err, -ESRCH, "the agent has ended");
     (void)mallopt(M_ARENA_MAX, 2); /* threads here wait; memory of their own would only lie idle */
     return 0;
 }
@@ -288,7 +282,13 @@ static int give_up_rights(struct relay_child *c, struct error *err)
     for (size_t i = 0; i < c->settings.n_targets; i++)
         if (c->settings.targets[i].kind == EXPORT_FILE)
             folders[s.n_folders++] = c->settings.targets[i].url;
-    return sandbox_enter(&s, err);
+    int r = sandbox_enter(&s, err);
+    if (r < 0)
+        return r;
+    /* A change of user undoes both, so they come behind it. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* it holds credentials */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return getppid() == c->link->parent ? 0 : error_set(err, -ESRCH, "the agent has ended");
 }
 
 static void start_parts(struct relay_link *l)

@@ -60,6 +60,9 @@ void relay_log(const struct relay_child *c, enum relay_level level, const char *
 void relay_add_metrics(struct relay_child *c, struct buf *text);
 void relay_add_status(struct relay_child *c, struct buf *json); /* a whole object */
 
-/* The value of an authorization header that the token file asks for, read again when the file has
- * changed; false where there is none. The caller frees *ret with buf_done(). */
-bool relay_authorization(const struct relay_child *c, struct buf *ret);
+/*
+ * The value of an authorization header that the token file asks for; the file is read every time,
+ * so that it may change. 1, or 0 where there is none, or what is wrong with it: then nothing should
+ * be sent, for it would only be refused. The caller frees *ret with buf_done().
+ */
+int relay_authorization(const struct relay_child *c, struct buf *ret, struct error *err);

@@ -22,7 +22,7 @@ from protobuf import field
 class Relay:
     """A relay, driven by commands; remembers what it said."""
 
-    def __init__(self, folder, *args, env=None, spool=None):
+    def __init__(self, folder, *args, env=None, spool=None, user=""):
         self.log_path = folder / "relay.log"
         self.spool = spool or folder / "spool"
         self.lines = []
@@ -30,7 +30,7 @@ class Relay:
         self.folder = folder
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "VESTA_"))}
         self.process = subprocess.Popen(
-            [str(BUILD / "tests" / "relay_push"), "--user=", f"--spool-dir={self.spool}",
+            [str(BUILD / "tests" / "relay_push"), f"--user={user}", f"--spool-dir={self.spool}",
              f"--state-dir={folder}/state", "--server=off", *map(str, args)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(self.log_path, "ab"), text=True,
             env={**clean, **(env or {})})
@@ -298,6 +298,17 @@ def test_tls_with_certificates_of_both_sides_and_a_token(new_server, new_relay, 
     stranger.flush(2000)
     assert [stranger.counts(i)["sent_requests"] for i in (0, 1)] == [0, 0]
     assert "certificate" in stranger.log()
+
+
+def test_nothing_is_sent_while_the_token_cannot_be_read(new_receiver, new_relay, tmp_path):
+    receiver = new_receiver()
+    relay = new_relay(f"--exporters={receiver.url}", f"--export-token-file={tmp_path}/token")
+    relay.send("a")
+    wait_for(lambda: len(relay.files()) == 1)
+    assert "could not read the token in" in relay.log() and not receiver.got
+    (tmp_path / "token").write_text("secret\nanother line\n")
+    wait_for(lambda: receiver.got, 10)
+    assert receiver.got[0][2]["authorization"] == "Bearer secret"
 
 
 def test_a_wrong_token_is_refused_for_good_and_said(new_server, new_relay, tmp_path):
@@ -584,6 +595,25 @@ def test_the_relay_has_no_rights(new_relay):
     said = status()
     assert int(said["CapEff"], 16) == int(said["CapPrm"], 16) == int(said["CapAmb"], 16) == 0
     assert said["NoNewPrivs"] == "1"
+
+
+def test_the_relay_runs_as_another_user_and_can_use_its_folders(new_relay, server, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o711)
+    relay = new_relay("--exporters=http://127.0.0.1:9", f"--exporters={server.url}",
+                      f"--exporters=file:{tmp_path}/out", user="nobody")
+    relay.send("a")
+    relay.flush()
+    nobody = pathlib.Path(f"/proc/{relay.pid()}/status").read_text().split("Uid:")[1].split()[0]
+    assert nobody != "0" and len(relay.files()) == 1
+    assert [relay.counts(i)["sent_requests"] for i in range(3)] == [0, 1, 1]
+    assert {str(f.stat().st_uid) for f in (tmp_path / "out").iterdir()} == {nobody}
+    pid = relay.pid()
+    relay.process.kill()  # the change of user has not undone this
+    relay.process.wait()
+    wait_for(lambda: not pathlib.Path(f"/proc/{pid}/fd/0").exists(), 10)
 
 
 def test_the_relay_ends_with_the_agent_and_keeps_what_it_has(new_relay):
