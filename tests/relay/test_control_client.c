@@ -50,8 +50,9 @@ void relay_log(const struct relay_child *c, enum relay_level level, const char *
     va_end(args);
 }
 
-bool relay_authorization(const struct relay_child *c, struct buf *ret)
+int relay_authorization(const struct relay_child *c, struct buf *ret, struct error *err)
 {
+    (void)err;
     (void)c;
     if (token)
         buf_addf(ret, "Bearer %s", token);
