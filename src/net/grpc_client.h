@@ -54,7 +54,8 @@ struct grpc_answer {
 
 /*
  * 0 and the answer, whatever its code; grpc_answer_done() is due then. Else what stood in the way
- * of one, as of http_fetch(): -ECONNREFUSED, -ETIMEDOUT, -EPROTO, -ENOBUFS (too large)...
+ * of one, as of http_fetch(): -ECONNREFUSED, -ETIMEDOUT, -EPROTO, -ENOBUFS (too large)... -EBADMSG:
+ * the call succeeded, but its message cannot be read.
  */
 int grpc_call(struct grpc_client *c, const struct grpc_request *r, struct grpc_answer *ret,
               struct error *err);

@@ -8,6 +8,7 @@
 
 #include "base/must.h"
 #include "wire/base64.h"
+#include "wire/inflate.h"
 #include "wire/protobuf.h"
 
 #define HEAD_MAX       ((size_t)32 << 10) /* of all headers and trailers of an answer */
@@ -16,6 +17,7 @@
 #define NOISE_MAX      ((size_t)1 << 20) /* bytes during one call, beside its message */
 #define OUTPUT_AT_ONCE ((size_t)64 << 10)
 #define ADDED_HEADERS  10
+#define UNPACK_ROOM    ((size_t)64 << 10)
 #define MINUTE_NS      ((int64_t)60 * 1000 * 1000 * 1000)
 
 struct grpc_session {
@@ -459,6 +461,25 @@ static void copy_text(struct bytes from, struct grpc_answer *to)
     to->text[n] = '\0';
 }
 
+/* Servers pack an answer as its request was, whatever they are told. */
+static int unpack_body(enum grpc_encoding encoding, struct bytes data, size_t max, struct buf *to,
+                       struct error *err)
+{
+    struct unpacked plain;
+    struct budget b;
+
+    budget_init(&b, 2 * max + UNPACK_ROOM);
+    int r = unpack(encoding == GRPC_GZIP ? CODEC_GZIP : CODEC_ZSTD_HTTP, data, &b, &plain, err);
+    if (r < 0)
+        return error_set(err, -EBADMSG, "the answer could not be unpacked within %zu bytes", max);
+    if (plain.len > max)
+        r = error_set(err, -EBADMSG, "the answer is larger than %zu bytes, unpacked", max);
+    else
+        buf_add(to, plain.data, plain.len);
+    unpacked_done(&b, &plain);
+    return r;
+}
+
 static int read_body(struct grpc_session *s, struct grpc_answer *ret, struct error *err)
 {
     struct grpc_message m = {0};
@@ -467,9 +488,9 @@ static int read_body(struct grpc_session *s, struct grpc_answer *ret, struct err
         return 0;
     int r = grpc_read_message(buf_bytes(&s->body), buf_bytes(&s->encoding), &m, err);
     if (r < 0)
-        return error_set(err, -EPROTO, "the answer is no message of gRPC");
+        return error_set(err, -EBADMSG, "the answer is no message of gRPC");
     if (m.encoding != GRPC_IDENTITY)
-        return error_set(err, -EPROTO, "the answer is packed, which was not asked for");
+        return unpack_body(m.encoding, m.data, s->answer_max, &ret->body, err);
     buf_add_bytes(&ret->body, m.data);
     return 0;
 }

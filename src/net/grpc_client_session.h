@@ -28,7 +28,7 @@ void grpc_session_output(struct grpc_session *s, struct buf *out);
 /* Whether the call has its answer, which is then had once, by grpc_session_answer(). */
 bool grpc_session_is_answered(const struct grpc_session *s);
 
-/* 0 with the answer, or -EPROTO, -ENOBUFS, -ECONNRESET with what is wrong with it. */
+/* 0 with the answer, or -EPROTO (no status), -EBADMSG, -ENOBUFS with what is wrong with it. */
 int grpc_session_answer(struct grpc_session *s, struct grpc_answer *ret, struct error *err);
 
 /* What ended the connection, or NULL. Static text; the code is -EPROTO or -ENOBUFS. */

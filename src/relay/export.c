@@ -123,7 +123,9 @@ static void failed(struct exporter *x, const struct export_outcome *o)
     }
     x->retry_at = now_ns() + wait;
     x->counts.retries++;
-    if (x->failures++ == 0 && !x->is_stopping)
+    bool is_news = strcmp(x->last_failure, o->text) != 0;
+    snprintf(x->last_failure, sizeof(x->last_failure), "%s", o->text);
+    if ((x->failures++ == 0 || is_news) && !x->is_stopping)
         relay_log(x->all->child, RELAY_WARNING, "%s: %s; trying again in %.1f s", x->target->name,
                   o->text, (double)wait / 1e9);
 }
@@ -133,6 +135,7 @@ static void answered(struct exporter *x)
     if (x->failures > 0)
         relay_log(x->all->child, RELAY_INFO, "%s answers again", x->target->name);
     x->failures = 0;
+    x->last_failure[0] = '\0';
     x->retry_at = 0;
 }
 

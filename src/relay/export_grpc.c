@@ -77,6 +77,8 @@ static void send_request(struct sender *s, enum codec codec, struct bytes body,
                            : error_set(&err, -EINVAL, "%s is no address", g->o.target->name);
     if (failed < 0) {
         export_failed(failed, &err, ret);
+        if (failed == -EBADMSG) /* it has taken it, and only says so badly */
+            ret->result = EXPORT_SENT;
         return;
     }
     judge(&a, codec, ret);

@@ -36,7 +36,8 @@ struct exporter {
     struct export_node *first, *last;
     size_t queue_bytes, n_queued;
     bool is_stopping, is_sending;
-    uint32_t failures;                    /* in a row */
+    uint32_t failures; /* in a row */
+    char last_failure[512];
     int64_t retry_at, drain_at, spill_at; /* not before */
     int64_t refusal_logged, partial_logged, disk_logged;
     uint64_t stuck_number, stuck_since; /* the oldest of the spool, while it fails */

@@ -17,6 +17,7 @@ import otlp_wire
 import pytest
 from conftest import BUILD, run_vesta, wait_for
 from protobuf import field
+from test_collector import collector  # noqa: F401 (a fixture)
 
 
 class Relay:
@@ -250,6 +251,45 @@ def test_the_environment_of_opentelemetry_is_honoured(new_receiver, new_relay):
     assert path == "/base/v1development/profiles"
     assert headers["x-key"] == "a b" and headers["x-other"] == "1"
     assert headers["content-encoding"] == "gzip"
+
+
+COLLECTOR = """
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "127.0.0.1:{grpc}"}}
+      http: {{endpoint: "127.0.0.1:{http}"}}
+exporters:
+  otlphttp: {{endpoint: "{server}"}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines:
+    profiles: {{receivers: [otlp], exporters: [otlphttp]}}
+"""
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+def test_the_collector_takes_what_is_sent(server, new_relay, collector, tmp_path, compression):
+    grpc, web = free_port(), free_port()
+    (tmp_path / "config.yaml").write_text(
+        COLLECTOR.format(grpc=grpc, http=web, server=server.url))
+    with open(tmp_path / "collector.log", "wb") as log:
+        process = subprocess.Popen(
+            [str(collector), "--config", str(tmp_path / "config.yaml"), "--feature-gates",
+             "service.profilesSupport"], stdout=log, stderr=log)
+    try:
+        relay = new_relay(f"--exporters=grpc://127.0.0.1:{grpc}", f"--exporters=http://127.0.0.1:{web}",
+                          f"--export-compression={compression}")
+        relay.send("early")  # it is still starting, perhaps
+        wait_for(lambda: relay.flush(1000) and not relay.files() and
+                 all(relay.counts(i)["answers"] for i in (0, 1)), 60)
+        relay.send("late")
+        relay.flush()
+        assert [relay.counts(i)["sent_requests"] for i in (0, 1)] == [2, 2], relay.log()
+        wait_for(lambda: services(server) == {"early", "late"}, 20)
+    finally:
+        process.kill()
+        process.wait()
 
 
 # ---- Who may

@@ -13,6 +13,7 @@
 #include "net/grpc_client.h"
 #include "net/grpc_client_session.h"
 #include "net/http_server.h"
+#include "wire/inflate.h"
 
 /* ---- A server of ours: what it does is in the path ---- */
 
@@ -336,13 +337,15 @@ static void literal(struct buf *b, const char *name, struct bytes value)
     buf_add_bytes(b, value);
 }
 
-static void add_head(struct buf *out)
+static void add_head(struct buf *out, const char *encoding)
 {
     CLEANUP(buf_done) struct buf block = {0};
 
     frame(out, SETTINGS, 0, 0, (struct bytes){0});
     buf_add_byte(&block, 0x88); /* :status 200 */
     literal(&block, "content-type", BYTES("application/grpc"));
+    if (encoding)
+        literal(&block, "grpc-encoding", bytes_of(encoding));
     frame(out, HEADERS, END_HEADERS, 1, buf_bytes(&block));
 }
 
@@ -358,7 +361,7 @@ static void add_answer(struct buf *out, const char *text)
 {
     CLEANUP(buf_done) struct buf message = {0};
 
-    add_head(out);
+    add_head(out, NULL);
     buf_add_str(&message, text);
     grpc_frame(&message, false);
     frame(out, DATA, 0, 1, buf_bytes(&message));
@@ -435,7 +438,7 @@ static void floods_are_cut_off(struct test *t)
         frame(&pings, PING, 1, 0, BYTES("12345678"));
     CHECK_INT(t, hear(buf_bytes(&pings), true, &a, &err), -EPROTO);
     CHECK(t, strstr(err.text, "frames without end") || strstr(err.text, "far more"));
-    add_head(&empty);
+    add_head(&empty, NULL);
     for (int i = 0; i < 60000; i++)
         frame(&empty, DATA, 0, 1, (struct bytes){0});
     CHECK_INT(t, hear(buf_bytes(&empty), true, &a, &err), -EPROTO);
@@ -465,32 +468,58 @@ static void an_answer_without_a_status_is_none(struct test *t)
     struct error err = {""};
     struct grpc_answer a;
 
-    add_head(&out);
+    add_head(&out, NULL);
     frame(&out, DATA, END_STREAM, 1, (struct bytes){(const uint8_t *)"\0\0\0\0\0", 5});
     CHECK_INT(t, hear(buf_bytes(&out), true, &a, &err), -EPROTO);
     CHECK(t, strstr(err.text, "the answer has no grpc-status"));
 }
 
-static void a_message_that_is_packed_or_broken_is_refused(struct test *t)
+static void a_message_that_is_broken_is_told_apart_from_a_failed_call(struct test *t)
 {
     static const struct {
         const char *data;
         size_t len;
-        const char *why;
-    } bad[] = {{"\1\0\0\0\1x", 6, "no message"},
-               {"\0\0\0\0\7x", 6, "no message"},
-               {"\0", 1, "no message"}};
+    } bad[] = {{"\1\0\0\0\1x", 6}, {"\0\0\0\0\7x", 6}, {"\0", 1}};
 
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         CLEANUP(buf_done) struct buf out = {0};
         struct error err = {""};
         struct grpc_answer a;
-        add_head(&out);
+        add_head(&out, NULL);
         frame(&out, DATA, 0, 1, (struct bytes){(const uint8_t *)bad[i].data, bad[i].len});
         add_trailers(&out, "0");
-        CHECK_INT(t, hear(buf_bytes(&out), true, &a, &err), -EPROTO);
-        CHECK(t, strstr(err.text, bad[i].why));
+        CHECK_INT(t, hear(buf_bytes(&out), true, &a, &err), -EBADMSG);
+        CHECK(t, strstr(err.text, "the answer is no message of gRPC"));
     }
+}
+
+static void add_packed(struct buf *out, size_t n)
+{
+    CLEANUP(buf_done) struct buf plain = {0}, message = {0};
+
+    while (plain.len < n)
+        buf_add_byte(&plain, 'z');
+    gzip_pack(buf_bytes(&plain), 6, &message);
+    grpc_frame(&message, true);
+    add_head(out, "gzip");
+    frame(out, DATA, 0, 1, buf_bytes(&message));
+    add_trailers(out, "0");
+}
+
+static void packed_answers_are_unpacked_and_bombs_are_not(struct test *t)
+{
+    CLEANUP(buf_done) struct buf good = {0}, bomb = {0};
+    struct error err = {""};
+    struct grpc_answer a = {0};
+
+    add_packed(&good, 1000);
+    CHECK_INT(t, hear(buf_bytes(&good), true, &a, &err), 0);
+    CHECK_INT(t, a.body.len, 1000);
+    grpc_answer_done(&a);
+    add_packed(&bomb, 10000000);
+    CHECK(t, bomb.len < GRPC_ANSWER_MAX);
+    CHECK_INT(t, hear(buf_bytes(&bomb), true, &a, &err), -EBADMSG);
+    CHECK(t, strstr(err.text, "the answer could not be unpacked within 65536 bytes"));
 }
 
 static void statuses_that_are_none_are_unknown(struct test *t)
@@ -499,7 +528,7 @@ static void statuses_that_are_none_are_unknown(struct test *t)
     struct error err = {""};
     struct grpc_answer a = {0};
 
-    add_head(&out);
+    add_head(&out, NULL);
     add_trailers(&out, "99999999999999999999");
     CHECK_INT(t, hear(buf_bytes(&out), true, &a, &err), 0);
     CHECK_INT(t, a.code, GRPC_UNKNOWN);
@@ -562,7 +591,8 @@ static const struct test_case cases[] = {
     TEST(floods_are_cut_off),
     TEST(resets_and_goaways_become_codes_or_errors),
     TEST(an_answer_without_a_status_is_none),
-    TEST(a_message_that_is_packed_or_broken_is_refused),
+    TEST(a_message_that_is_broken_is_told_apart_from_a_failed_call),
+    TEST(packed_answers_are_unpacked_and_bombs_are_not),
     TEST(statuses_that_are_none_are_unknown),
     TEST(a_kept_connection_that_died_is_replaced),
     TEST(nobody_there_is_said),
