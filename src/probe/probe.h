@@ -86,7 +86,8 @@ size_t probe_drain(struct probe *p, probe_event *event, void *arg);
  * -ENOSPC when no number is free.
  */
 int probe_file_new(struct probe *p, uint32_t *ret);
-/* Publishes a table, replacing one that was there. -ENOSPC when there is no room for it: evict. */
+/* Publishes a table, replacing one that was there. -ENOSPC when there is no room for it: evict.
+ * -ENOMEM. */
 int probe_file_put(struct probe *p, uint32_t file, const struct unwind_view *v);
 void probe_file_clear(struct probe *p, uint32_t file); /* back to WANTED */
 void probe_file_free(struct probe *p, uint32_t file);  /* no process maps it any more */

@@ -9,11 +9,13 @@
 
 /* What the files of this room share. */
 
-/* An array of the kernel's, mapped here. */
+/* An array of the kernel's. Mapping one makes all of it count as our memory, so those that are only
+ * written are mapped piece by piece while that is done: `data` is NULL. */
 struct probe_array {
-    void *data;
-    size_t bytes;
+    int fd;
+    size_t element; /* bytes */
     uint32_t n;
+    void *data;
 };
 
 /* What a file has of each array. */

@@ -18,35 +18,88 @@ static int64_t now_ns(void)
     return clock_monotonic_ns(clock_real());
 }
 
-static int map_array(struct probe *p, const char *name, size_t element, struct probe_array *ret,
-                     struct error *err)
+static size_t whole_pages(uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return (size_t)((bytes + page - 1) / page * page);
+}
+
+static size_t array_bytes(const struct probe_array *a)
+{
+    return whole_pages((uint64_t)a->n * a->element);
+}
+
+static struct probe_array array_of(const struct probe *p, const char *name, size_t element)
 {
     const struct bpf_map *m = bpf_object__find_map_by_name(p->object, name);
     assert(m);
-    uint32_t n = bpf_map__max_entries(m);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t bytes = (element * n + page - 1) / page * page;
-    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(m), 0);
+    return (struct probe_array){bpf_map__fd(m), element, bpf_map__max_entries(m), NULL};
+}
+
+/* All of it, to stay. */
+static int map_array(struct probe_array *a, struct error *err)
+{
+    void *data = mmap(NULL, array_bytes(a), PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
     if (data == MAP_FAILED)
-        return error_set(err, -errno, "could not map the BPF map \"%s\": %m", name);
-    *ret = (struct probe_array){data, bytes, n};
+        return error_set(err, -errno, "could not map an array of the kernel's: %m");
+    a->data = data;
+    return 0;
+}
+
+/* A part of an array, while it is written. */
+struct array_window {
+    void *map; /* NULL: the array is mapped anyway */
+    size_t bytes;
+    void *at; /* the first element asked for */
+};
+
+static int open_window(const struct probe_array *a, struct range r, struct array_window *ret)
+{
+    uint64_t first = (uint64_t)r.first * a->element, last = first + (uint64_t)r.n * a->element;
+    if (a->data || r.n == 0) {
+        *ret = (struct array_window){.at = a->data ? (uint8_t *)a->data + first : NULL};
+        return 0;
+    }
+    uint64_t begin = first / whole_pages(1) * whole_pages(1);
+    struct array_window w = {.bytes = whole_pages(last - begin)};
+    w.map = mmap(NULL, w.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, (off_t)begin);
+    if (w.map == MAP_FAILED)
+        return -errno;
+    w.at = (uint8_t *)w.map + (first - begin);
+    *ret = w;
+    return 0;
+}
+
+static void close_window(struct array_window *w)
+{
+    if (w->map)
+        munmap(w->map, w->bytes);
+}
+
+static int write_array(const struct probe_array *a, struct range r, const void *from)
+{
+    struct array_window w;
+    int failed = open_window(a, r, &w);
+    if (failed < 0 || r.n == 0)
+        return failed;
+    memcpy(w.at, from, r.n * a->element);
+    close_window(&w);
     return 0;
 }
 
 static int map_arrays(struct probe *p, struct error *err)
 {
-    struct probe_array settings = {0};
-    int r = map_array(p, "rows", sizeof(struct unwind_row_pair), &p->rows, err);
+    struct probe_array settings = array_of(p, ".data.settings", sizeof(struct unwind_settings));
+    p->rows = array_of(p, "rows", sizeof(struct unwind_row_pair));
+    p->rows.n *= 2; /* each element is two */
+    p->rows.element /= 2;
+    p->pages = array_of(p, "pages", sizeof(struct unwind_page));
+    p->rules = array_of(p, "rules", sizeof(struct unwind_rule));
+    p->files = array_of(p, "files", sizeof(struct unwind_file));
+    p->mappings = array_of(p, "mappings", sizeof(struct unwind_mapping));
+    int r = map_array(&p->files, err);
     if (r == 0)
-        r = map_array(p, "pages", sizeof(struct unwind_page), &p->pages, err);
-    if (r == 0)
-        r = map_array(p, "rules", sizeof(struct unwind_rule), &p->rules, err);
-    if (r == 0)
-        r = map_array(p, "files", sizeof(struct unwind_file), &p->files, err);
-    if (r == 0)
-        r = map_array(p, "mappings", sizeof(struct unwind_mapping), &p->mappings, err);
-    if (r == 0)
-        r = map_array(p, ".data.settings", sizeof(struct unwind_settings), &settings, err);
+        r = map_array(&settings, err);
     p->settings = settings.data;
     return r;
 }
@@ -56,7 +109,6 @@ int probe_tables_init(struct probe *p, struct error *err)
     int r = map_arrays(p, err);
     if (r < 0)
         return r;
-    p->rows.n *= 2; /* each element is two */
     range_pool_init(&p->free_rows, 0, p->rows.n);
     range_pool_init(&p->free_pages, 0, p->pages.n);
     range_pool_init(&p->free_rules, 0, p->rules.n);
@@ -66,21 +118,12 @@ int probe_tables_init(struct probe *p, struct error *err)
     return 0;
 }
 
-static void unmap(struct probe_array *a)
-{
-    if (a->data)
-        munmap(a->data, a->bytes);
-}
-
 void probe_tables_done(struct probe *p)
 {
-    unmap(&p->rows);
-    unmap(&p->pages);
-    unmap(&p->rules);
-    unmap(&p->files);
-    unmap(&p->mappings);
+    if (p->files.data)
+        munmap(p->files.data, array_bytes(&p->files));
     if (p->settings)
-        munmap(p->settings, (size_t)sysconf(_SC_PAGESIZE));
+        munmap(p->settings, whole_pages(sizeof(*p->settings)));
     range_pool_done(&p->free_rows);
     range_pool_done(&p->free_pages);
     range_pool_done(&p->free_rules);
@@ -134,21 +177,27 @@ static int take_ranges(struct probe *p, const struct unwind_view *v, struct prob
     return 0;
 }
 
-static void copy(void *to, const void *from, size_t n)
+static int write_pages(struct probe *p, const struct unwind_view *v,
+                       const struct probe_file_ranges *r)
 {
-    if (n > 0)
-        memcpy(to, from, n);
-}
-
-static void write_table(struct probe *p, const struct unwind_view *v,
-                        const struct probe_file_ranges *r)
-{
-    copy((struct unwind_row *)p->rows.data + r->rows.first, v->rows, v->n_rows * sizeof(*v->rows));
-    copy((struct unwind_rule *)p->rules.data + r->rules.first, v->rules,
-         v->n_rules * sizeof(*v->rules));
-    struct unwind_page *pages = (struct unwind_page *)p->pages.data + r->pages.first;
+    struct array_window w;
+    int failed = open_window(&p->pages, r->pages, &w);
+    if (failed < 0)
+        return failed;
+    struct unwind_page *pages = w.at;
     for (uint32_t i = 0; i < v->n_pages; i++)
         pages[i] = (struct unwind_page){r->rows.first + v->pages[i], v->pages[i + 1] - v->pages[i]};
+    close_window(&w);
+    return 0;
+}
+
+static int write_table(struct probe *p, const struct unwind_view *v,
+                       const struct probe_file_ranges *r)
+{
+    int failed = write_array(&p->rows, r->rows, v->rows);
+    if (failed == 0)
+        failed = write_array(&p->rules, r->rules, v->rules);
+    return failed < 0 ? failed : write_pages(p, v, r);
 }
 
 /* What is in *f changes between the first and the last store here; a walk that saw part of it sees
@@ -172,7 +221,11 @@ int probe_file_put(struct probe *p, uint32_t file, const struct unwind_view *v)
     struct probe_file_ranges r;
     if (take_ranges(p, v, &r) < 0)
         return -ENOSPC;
-    write_table(p, v, &r);
+    int failed = write_table(p, v, &r);
+    if (failed < 0) {
+        give_ranges(p, &r);
+        return failed;
+    }
     struct unwind_file next = {
         .first_page = r.pages.first,
         .n_pages = v->n_pages,
@@ -243,13 +296,14 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
     struct range r;
     if (!range_pool_take(&p->free_mappings, n, now_ns(), &r))
         return -ENOSPC;
-    copy((struct unwind_mapping *)p->mappings.data + r.first, mappings, n * sizeof(*mappings));
+    int failed = write_array(&p->mappings, r, mappings);
     struct unwind_process next = *value;
     next.first_mapping = r.first;
     next.n_mappings = n;
     next.mappings_id = ++p->mappings_id;
-    if (bpf_map_update_elem(p->process_map, &tgid, &next, BPF_ANY) < 0) {
-        int failed = errno == E2BIG ? -ENOSPC : -errno;
+    if (failed == 0 && bpf_map_update_elem(p->process_map, &tgid, &next, BPF_ANY) < 0)
+        failed = errno == E2BIG ? -ENOSPC : -errno;
+    if (failed < 0) {
         range_pool_undo(&p->free_mappings, r);
         return failed;
     }

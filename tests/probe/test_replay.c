@@ -16,13 +16,18 @@
  */
 
 /* Tables without a kernel: the arrays lie in plain memory. */
+static struct probe_array new_array(size_t element, uint32_t n)
+{
+    return (struct probe_array){-1, element, n, must_calloc(n, element)};
+}
+
 static struct probe *new_tables(void)
 {
     struct probe *p = must_calloc(1, sizeof(*p));
-    p->rows = (struct probe_array){must_calloc(1 << 20, 4), 0, 1 << 20};
-    p->pages = (struct probe_array){must_calloc(16384, sizeof(struct unwind_page)), 0, 16384};
-    p->rules = (struct probe_array){must_calloc(65536, sizeof(struct unwind_rule)), 0, 65536};
-    p->files = (struct probe_array){must_calloc(64, sizeof(struct unwind_file)), 0, 64};
+    p->rows = new_array(sizeof(struct unwind_row), 1 << 20);
+    p->pages = new_array(sizeof(struct unwind_page), 16384);
+    p->rules = new_array(sizeof(struct unwind_rule), 65536);
+    p->files = new_array(sizeof(struct unwind_file), 64);
     range_pool_init(&p->free_rows, 0, p->rows.n);
     range_pool_init(&p->free_pages, 0, p->pages.n);
     range_pool_init(&p->free_rules, 0, p->rules.n);
