@@ -703,7 +703,9 @@ struct identity *identity_new(const struct identity_rules *r, const struct inspe
 {
     struct finding d = {.rules = r, .p = p, .to = must_calloc(1, sizeof(*d.to))};
 
-    d.base = identity_base_name(p->exe.len > 0 ? p->exe : p->comm);
+    /* A program that was never in a file has a name that nobody knows it by. */
+    bool has_file = p->exe.len > 0 && !bytes_start_with(p->exe, BYTES("/memfd:"));
+    d.base = has_file ? identity_base_name(p->exe) : p->comm;
     container_place(p->cgroup, &d.place);
     rule_list_apply(&r->rules, p, rule_says, &d);
     put_seen(&d);

@@ -143,6 +143,9 @@ static struct bytes without_version(struct bytes name)
 
 static struct bytes name_of_script(struct bytes path, const struct language *l)
 {
+    /* A descriptor's number is no name. */
+    if (bytes_start_with(path, BYTES("/dev/")) || bytes_start_with(path, BYTES("/proc/")))
+        return (struct bytes){0};
     struct bytes name = without_suffix(identity_base_name(path), l->suffixes);
 
     if (bytes_are(bytes_of(l->program), "java"))

@@ -148,6 +148,10 @@ static void read_mappings(struct reading *r, struct bytes all)
     const uint8_t *pos = all.data, *end = all.data + all.len;
     uint64_t at = 0; /* in pages */
 
+    if (r->p->mappings.len > 0) {
+        r->wrong = "mappings come twice";
+        return;
+    }
     while (pos < end) {
         uint64_t gap, n, offset, file;
         if (!pb_varint(&pos, end, &gap) || !pb_varint(&pos, end, &n) ||

@@ -215,6 +215,8 @@ static void interpreters_are_named_by_what_they_run(struct test *t)
         {"/usr/bin/ruby", BYTES("ruby\0-I\0lib\0/srv/jobs.rb\0"), "jobs"},
         {"/usr/bin/dotnet", BYTES("dotnet\0/app/Acme.Shop.dll\0"), "Acme.Shop"},
         {"/bin/bash", BYTES("bash\0/opt/backup.sh\0"), "backup"},
+        {"/bin/bash", BYTES("bash\0/dev/fd/3\0"), "bash"},
+        {"/memfd:sealed-12ab", BYTES("x\0"), "comm"},
         {"/usr/bin/pythonista", BYTES("pythonista\0/srv/x.py\0"), "pythonista"},
     };
 

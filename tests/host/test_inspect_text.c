@@ -184,6 +184,9 @@ static void damaged_answers_are_not_believed(struct test *t)
         {BYTES("\x08\x01\x92\x01\x0c\x01\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00"),
          "a mapping is out of range"},
         {BYTES("\x08\x01\x92\x01\x03\x01\x01\x00"), "mappings are cut short"},
+        /* twice: the second would begin before the first ends */
+        {BYTES("\x08\x01\x92\x01\x04\x01\x01\x00\x00\x92\x01\x04\x00\x01\x00\x00"),
+         "mappings come twice"},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
