@@ -22,7 +22,7 @@ CORPUS = pathlib.Path(os.environ.get("VESTA_CORPUS", ROOT.parent / "shared" / "c
 SEED_MAX = 128 << 10
 
 # Where a target's seeds lie in the corpus, when not in the folder of its own name.
-FOLDERS = {"otlp_json": "otlp", "otlp_write": "pprof", "pclntab": "elf", "parse": "elf", "dhat": "other",
+FOLDERS = {"otlp_json": "otlp", "otlp_write": "pprof", "pclntab": "elf", "parse": "elf", "unwind_table": "elf", "dhat": "other",
            "massif": "other", "ghc_prof": "other", "pmcstat": "other"}
 
 # Formats whose corpus files are all too large to be seeds.

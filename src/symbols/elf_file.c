@@ -8,6 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "wire/pack.h"
+
+/* Newer than some systems' headers. */
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
 #define SECTIONS_MAX    ((uint64_t)1 << 20)
 #define SEGMENTS_MAX    ((uint64_t)1 << 12)
 #define NOTES_MAX       64 /* sections or segments of notes that are looked into */
@@ -119,6 +126,37 @@ int elf_section_bytes(struct elf_file *f, const struct elf_section *s, struct by
             return r;
     }
     *ret = *known;
+    return 0;
+}
+
+int elf_section_unpacked(struct elf_file *f, const struct elf_section *s, struct bytes *ret,
+                         struct error *err)
+{
+    size_t head = f->is_64 ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
+    struct bytes packed = {0};
+    int r = elf_section_bytes(f, s, &packed, err);
+
+    if (r < 0)
+        return r;
+    if (!(s->flags & SHF_COMPRESSED)) {
+        *ret = packed;
+        return 0;
+    }
+    if (packed.len < head)
+        return damaged(err, "a compressed section is too short", s->offset);
+    uint32_t kind = elf_u32(f, packed.data);
+    uint64_t size = elf_word(f, packed.data + (f->is_64 ? 8 : 4));
+    uint8_t *to = size < SIZE_MAX / 2 ? arena_new(&f->arena, uint8_t, (size_t)size) : NULL;
+    if (!to)
+        return size < SIZE_MAX / 2 ? budget_error(f->budget, err)
+                                   : damaged(err, "a compressed section is too large", s->offset);
+    struct bytes in = bytes_from(packed, head);
+    r = kind == ELFCOMPRESS_ZLIB   ? zlib_unpack(in, (size_t)size, to, err)
+        : kind == ELFCOMPRESS_ZSTD ? zstd_unpack(in, (size_t)size, to, err)
+                                   : damaged(err, "compressed in an unknown way", s->offset);
+    if (r < 0)
+        return r;
+    *ret = (struct bytes){to, (size_t)size};
     return 0;
 }
 

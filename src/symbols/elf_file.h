@@ -78,6 +78,10 @@ const struct elf_section *elf_find_section(const struct elf_file *f, const char 
 int elf_section_bytes(struct elf_file *f, const struct elf_section *s, struct bytes *ret,
                       struct error *err);
 
+/* The same, unpacked where the file has it compressed (zlib or zstd). */
+int elf_section_unpacked(struct elf_file *f, const struct elf_section *s, struct bytes *ret,
+                         struct error *err);
+
 /* Bytes [offset, offset + n) of the file, borrowed until elf_close(). */
 int elf_read(struct elf_file *f, uint64_t offset, uint64_t n, struct bytes *ret, struct error *err);
 

@@ -156,6 +156,9 @@ static bool follow(struct code_walk *w, uint32_t end, const struct x86_instructi
             jump(w, end, s);
         w->n_tails += is_fresh(s) && w->n_calls > 0;
         return false;
+    case X86_JUMP_SLOT:
+        w->n_tails++;
+        return false;
     case X86_CALL:
     case X86_CALL_AWAY:
         call(w, s);
@@ -245,7 +248,8 @@ static uint32_t walk_function(struct code_walk *w, uint32_t start)
     if (!adds_up(w)) {
         forget_reached(w);
         uint32_t end = next_start(w, start + 1);
-        w->n_bad += end - start;
+        /* Where the program starts, sp need not add up. */
+        w->n_bad += w->va + start == w->entry ? 0 : end - start;
         return end;
     }
     for (size_t i = 0; i < w->reached.len; i++) {
@@ -260,6 +264,7 @@ void code_walk_run(struct code_walk *w, struct bytes code, uint64_t va, uint64_t
 {
     w->code = bytes_head(code, CODE_WALK_BYTES_MAX);
     w->va = va;
+    w->entry = entry;
     w->n_good = w->n_bad = 0;
     w->last_start = 0;
     memset(w->places, 0, w->code.len * sizeof(*w->places));

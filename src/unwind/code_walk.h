@@ -25,7 +25,7 @@ struct code_place {
 struct code_walk {
     struct budget *budget;
     struct bytes code;
-    uint64_t va;
+    uint64_t va, entry;
     struct code_place *places; /* CODE_WALK_BYTES_MAX */
     VEC(uint32_t) reached;     /* by the function at hand */
     VEC(uint32_t) waiting;     /* of these, where its other ways begin */

@@ -8,6 +8,7 @@ int section_window_open(struct section_window *w, struct elf_file *f, uint64_t o
 {
     struct bytes all = {0};
 
+    *w = (struct section_window){0};
     if (offset > f->size || size > f->size - offset)
         return error_set(err, -EBADMSG, "ELF at byte %ju: a section runs past the end of the file",
                          (uintmax_t)offset);

@@ -20,7 +20,8 @@ struct section_window {
     size_t piece_len;
 };
 
-/* -EBADMSG when the part is not inside the file. The file must outlive the window. */
+/* -EBADMSG when the part is not inside the file, -ENOBUFS; the window is zeroed then. The file must
+ * outlive the window. */
 int section_window_open(struct section_window *w, struct elf_file *f, uint64_t offset,
                         uint64_t size, struct error *err);
 /* Of bytes that are there already. */

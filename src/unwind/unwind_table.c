@@ -36,18 +36,20 @@ struct building {
     struct elf_file *file;
     const struct cfi_machine *machine;
     struct row_builder rows;
-    int damage; /* what the last section that could not be read said */
+    int damage; /* of the last section that could not be read, and its words */
+    struct error damage_error;
     bool is_go, is_old_go;
 };
 
 /* A section that is damaged does not spoil what others say. */
-static int take_result(struct building *b, int r)
+static int take_result(struct building *b, int r, const struct error *err)
 {
-    if (r == -EBADMSG) {
-        b->damage = r;
-        return 0;
-    }
-    return r;
+    if (r != -EBADMSG)
+        return r;
+    b->damage = r;
+    if (err)
+        b->damage_error = *err;
+    return 0;
 }
 
 static int read_part(struct building *b, struct elf_file *f, struct cfi_section s, uint64_t offset,
@@ -57,11 +59,11 @@ static int read_part(struct building *b, struct elf_file *f, struct cfi_section 
     int r = section_window_open(&w, f, offset, size, err);
 
     if (r < 0)
-        return take_result(b, r);
+        return take_result(b, r, err);
     s.bytes = &w;
     r = cfi_read_section(&s, b->machine, &b->rows, err);
     section_window_close(&w);
-    return take_result(b, r);
+    return take_result(b, r, err);
 }
 
 /* Without section headers, PT_GNU_EH_FRAME leads to a table whose head points to .eh_frame. */
@@ -105,9 +107,19 @@ static int read_debug_frame(struct building *b, struct elf_file *f, struct error
 {
     const struct elf_section *e = elf_find_section(f, ".debug_frame");
 
-    if (!e || e->flags & SHF_COMPRESSED)
+    if (!e)
         return 0;
-    return read_part(b, f, (struct cfi_section){0}, e->offset, e->size, err);
+    if (!(e->flags & SHF_COMPRESSED))
+        return read_part(b, f, (struct cfi_section){0}, e->offset, e->size, err);
+    struct section_window w;
+    struct cfi_section s = {.bytes = &w};
+    struct bytes all;
+    int r = elf_section_unpacked(f, e, &all, err);
+    if (r == 0) {
+        section_window_of(&w, f, all);
+        r = cfi_read_section(&s, b->machine, &b->rows, err);
+    }
+    return take_result(b, r, err);
 }
 
 static int read_go(struct building *b, struct error *err)
@@ -116,7 +128,7 @@ static int read_go(struct building *b, struct error *err)
 
     b->is_go = r == 0;
     b->is_old_go = r == -EOPNOTSUPP;
-    return r == -ENOENT || r == -EOPNOTSUPP ? 0 : take_result(b, r);
+    return r == -ENOENT || r == -EOPNOTSUPP ? 0 : take_result(b, r, err);
 }
 
 /* A separate debug file of the same machine. */
@@ -153,7 +165,7 @@ static int build(struct building *b, struct elf_file *debug, struct unwind_table
         return 0;
     }
     if (b->rows.rows.len == 0 && !budget_failed(b->rows.budget))
-        return b->damage < 0 ? b->damage
+        return b->damage < 0 ? error_set(err, b->damage, "%s", b->damage_error.text)
                              : error_set(err, -ENODATA, "the file says nothing about unwinding");
     r = row_builder_finish(&b->rows, &t, err);
     if (r < 0)

@@ -326,7 +326,7 @@ static enum x86_kind kind_of_ff(const struct parts *p)
     case 2:
         return X86_CALL_AWAY;
     case 4:
-        return X86_JUMP_AWAY;
+        return mod(p) == 0 && (p->modrm & 7) == 5 ? X86_JUMP_SLOT : X86_JUMP_AWAY;
     case 6:
         return X86_PUSH;
     case 3:

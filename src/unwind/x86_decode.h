@@ -26,6 +26,7 @@ enum x86_kind {
     X86_JUMP,      /* value: from the instruction's end to the target */
     X86_BRANCH,    /* the same, if some condition holds */
     X86_JUMP_AWAY, /* to an address from a register or memory */
+    X86_JUMP_SLOT, /* to an address kept at a fixed place: through a PLT */
     X86_CALL,      /* value: as of a jump */
     X86_CALL_AWAY,
     X86_CODE_ADDRESS, /* value: takes the address that is this far from its end */

@@ -1,6 +1,7 @@
 #include "wire/pack.h"
 
 #include <errno.h>
+#include <libdeflate.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <zstd.h>
@@ -72,6 +73,21 @@ int zstd_unpack(struct bytes in, size_t original_len, void *to, struct error *er
         return error_set(err, -EBADMSG, "zstd content is damaged: %s", ZSTD_getErrorName(n));
     if (n != original_len)
         return error_set(err, -EBADMSG, "zstd content is damaged: %zu bytes instead of %zu", n,
+                         original_len);
+    return 0;
+}
+
+int zlib_unpack(struct bytes in, size_t original_len, void *to, struct error *err)
+{
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+
+    if (!d)
+        return error_set(err, -ENOMEM, "could not unpack zlib: out of memory");
+    enum libdeflate_result r =
+        libdeflate_zlib_decompress(d, in.data, in.len, to, original_len, NULL);
+    libdeflate_free_decompressor(d);
+    if (r != LIBDEFLATE_SUCCESS)
+        return error_set(err, -EBADMSG, "zlib content is damaged, or not of %zu bytes",
                          original_len);
     return 0;
 }

@@ -18,3 +18,6 @@ int zstd_pack(struct bytes in, int level, struct buf *out);
 /* Unpacks into `to`, which has room for original_len bytes. -EBADMSG when it is damaged or not as
  * long as that. */
 int zstd_unpack(struct bytes in, size_t original_len, void *to, struct error *err);
+
+/* The same of one block of zlib's format, as compressed sections of ELF files have it. */
+int zlib_unpack(struct bytes in, size_t original_len, void *to, struct error *err);

@@ -49,6 +49,24 @@ static void damage_and_wrong_lengths_are_told(struct test *t)
         CHECK_INT(t, zstd_unpack(bytes_head(buf_bytes(&out), n), 1000, again, &err), -EBADMSG);
 }
 
+static void zlib_blocks_are_unpacked(struct test *t)
+{
+    /* "aaaaaaaaaa", as Python's zlib has it. */
+    static const uint8_t packed[] = {0x78, 0x9c, 0x4b, 0x4c, 0x84, 0x01,
+                                     0x00, 0x14, 0xe1, 0x03, 0xcb};
+    struct bytes in = {packed, sizeof(packed)};
+    char plain[16] = "";
+    struct error err = {""};
+
+    CHECK_INT(t, zlib_unpack(in, 10, plain, &err), 0);
+    CHECK_STR(t, plain, "aaaaaaaaaa");
+    CHECK_INT(t, zlib_unpack(in, 11, plain, &err), -EBADMSG);
+    CHECK_STR(t, err.text, "zlib content is damaged, or not of 11 bytes");
+    CHECK_INT(t, zlib_unpack(in, 9, plain, &err), -EBADMSG);
+    for (size_t n = 0; n < sizeof(packed); n++)
+        CHECK_INT(t, zlib_unpack(bytes_head(in, n), 10, plain, &err), -EBADMSG);
+}
+
 static void a_spent_budget_leaves_the_output_alone(struct test *t)
 {
     uint8_t plain[1000];
@@ -87,10 +105,8 @@ static void threads_have_their_own_memory_and_free_it(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(a_block_comes_back_as_it_was),
-    TEST(an_empty_block_is_a_block),
-    TEST(damage_and_wrong_lengths_are_told),
-    TEST(a_spent_budget_leaves_the_output_alone),
-    TEST(threads_have_their_own_memory_and_free_it),
+    TEST(a_block_comes_back_as_it_was),           TEST(an_empty_block_is_a_block),
+    TEST(damage_and_wrong_lengths_are_told),      TEST(zlib_blocks_are_unpacked),
+    TEST(a_spent_budget_leaves_the_output_alone), TEST(threads_have_their_own_memory_and_free_it),
 };
 TEST_MAIN(cases)
