@@ -120,7 +120,7 @@ static void govern(struct agent *a, int64_t now_ns)
     worker_stats(a->parser, &parser);
     if (a->relay)
         relay_stats(a->relay, &relay);
-    meter_set_children(a->meter, (int[]){inspector.pid, parser.pid, relay.pid}, 3);
+    meter_set_children(a->meter, (int[]){inspector.pid, parser.pid, relay.pid, stats.looker}, 4);
     meter_read(a->meter, now_ns, stats.run_ns, stats.map_bytes, &reading);
     if (a->rate > 0)
         reading.hottest_process = (double)a->hottest_samples / a->rate;

@@ -108,6 +108,8 @@ struct probe_stats {
     uint64_t ends[UNWIND_END_COUNT]; /* of user walks */
     uint64_t lost;                   /* the ring was full */
     uint64_t damaged;
+    int looker; /* pid of our child that looks at threads, 0: none; its program runs in its own CPU
+                   time and is not in run_ns */
     uint64_t run_ns, runs; /* of all our programs as the kernel measures it; of those that sample by
                               their own watch before probe_measure() */
     uint64_t walk_ns;

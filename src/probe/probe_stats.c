@@ -39,6 +39,9 @@ static void add_runs(struct probe *p, struct probe_stats *ret)
         struct bpf_prog_info info = {0};
         uint32_t len = sizeof(info);
         int fd = bpf_program__fd(program);
+        /* Time of a child is the child's. */
+        if (strcmp(bpf_program__name(program), "look_at_thread") == 0)
+            continue;
         if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
             continue;
         ret->runs += info.run_cnt;
@@ -59,7 +62,8 @@ static uint64_t map_memory(int fd)
 
 void probe_stats(struct probe *p, struct probe_stats *ret)
 {
-    *ret = (struct probe_stats){.damaged = p->damaged, .map_bytes = p->map_bytes};
+    *ret = (struct probe_stats){
+        .damaged = p->damaged, .map_bytes = p->map_bytes, .looker = probe_waits_child(p)};
     add_counters(p, ret);
     if (p->stats_fd >= 0)
         add_runs(p, ret);

@@ -125,6 +125,11 @@ int probe_waits_init(struct probe *p, struct error *err)
     return 0;
 }
 
+int probe_waits_child(const struct probe *p)
+{
+    return p->waits->looker.pid;
+}
+
 static void wait_a_little(int pid)
 {
     for (int i = 0; i < 50 && waitpid(pid, NULL, WNOHANG) == 0; i++)

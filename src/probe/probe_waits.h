@@ -9,6 +9,9 @@ struct probe_waits;
 int probe_waits_init(struct probe *p, struct error *err);
 void probe_waits_done(struct probe *p);
 
+/* The pid of the child that looks at threads, 0: none. */
+int probe_waits_child(const struct probe *p);
+
 /* The entry of a process changes: bits PROCESS_... before and from now on, 0 for no entry. */
 void probe_waits_process(struct probe *p, uint32_t tgid, uint32_t before, uint32_t from_now);
 

@@ -355,6 +355,8 @@ static __noinline bool walk_watched(struct look *k)
     waits_control.walked_tgid[number] = tgid;
     bool is_sent = walk_waiting(k, l, switches);
     waits_control.walked_tgid[number] = 0;
+    if (l->scratch.walk.end == UNWIND_END_NO_MAPPING)
+        tell_process(task, tgid, PROCESS_EVENT_REMAP, TELL_REMAP_NS);
     if (!is_sent || k->kind != SAMPLE_WALL)
         return is_sent;
     struct waits_thread *t = k->thread;
