@@ -148,7 +148,8 @@ static void walk_threads(struct agent *a, int64_t now_ns)
     uint32_t off_cpu = any & (1u << AGENT_TYPE_OFF_CPU | 1u << AGENT_TYPE_LOCK);
     struct error err;
 
-    if (!(wall | threads | off_cpu) || a->rate == 0 || now_ns < a->next_walk_ns)
+    if (!(wall | threads | off_cpu) || !probe_has(a->probe, PROBE_WALL) || a->rate == 0 ||
+        now_ns < a->next_walk_ns)
         return;
     uint32_t rate = wall || threads ? a->config->wall_rate : OFF_CPU_WALKS;
     a->next_walk_ns = now_ns + SECOND_NS / rate;

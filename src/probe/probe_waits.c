@@ -17,6 +17,7 @@
 #define HANG_NS    2000000000
 #define HANG_CALLS 5 /* a machine that stood still is no process that hangs */
 #define GAP_MAX_NS 2000000000
+#define TELL_NS    60000000000
 #define STUCK_MAX  (WAITS_LOOKERS - 1)
 
 struct probe_waits {
@@ -33,6 +34,7 @@ struct probe_waits {
     uint32_t progress;          /* then */
     uint32_t calls;             /* since */
     int64_t wall_ns, states_ns; /* of the last look for these */
+    int64_t told_ns;            /* when it was last said that too many are stuck */
     int stuck[STUCK_MAX];       /* children that were killed and have not died; 0: none */
 };
 
@@ -208,16 +210,20 @@ static void leave_behind(struct probe_waits *w)
     }
 }
 
-static int start(struct probe *p, struct error *err)
+static int start(struct probe *p, int64_t now, struct error *err)
 {
     struct probe_waits *w = p->waits;
     size_t n_stuck = reap_stuck(w);
 
-    if (n_stuck == STUCK_MAX)
+    if (n_stuck == STUCK_MAX && now - w->told_ns < TELL_NS)
+        return -EAGAIN;
+    if (n_stuck == STUCK_MAX) {
+        w->told_ns = now;
         return error_set(err, -EBUSY,
                          "threads are not looked at any more: %d looks hang in processes whose "
                          "memory does not answer",
                          STUCK_MAX);
+    }
     /* What a child that died in the middle had taken is free again. */
     if (n_stuck == 0)
         memset(w->control->session, 0, sizeof(w->control->session));
@@ -295,8 +301,8 @@ int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err)
     r = w->looker.socket >= 0 ? finish_last(w, now, err) : 0;
     if (r < 0)
         return r == -EAGAIN ? 0 : r;
-    if (w->looker.socket < 0 && (r = start(p, err)) < 0)
-        return r;
+    if (w->looker.socket < 0 && (r = start(p, now, err)) < 0)
+        return r == -EAGAIN ? 0 : r;
     if (!w->switch_link)
         bits &= ~(uint32_t)PROCESS_OFF_CPU; /* nobody would see those waits end */
     if (bits & PROCESS_WALL)

@@ -50,10 +50,11 @@ static int look(int program, const struct question *q)
 {
     int r = 0;
 
-    if (q->n == 0)
-        return look_once(program, 0);
     for (size_t i = 0; i < q->n && i < LOOKER_PROCESSES_MAX && r == 0; i++)
         r = look_once(program, q->tgids[i]);
+    /* Kernels before 6.1 cannot look at one process. */
+    if (q->n == 0 || r == -EINVAL || r == -E2BIG)
+        r = look_once(program, 0);
     return r;
 }
 
