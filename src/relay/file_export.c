@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/hex.h"
+#include "base/hash.h"
 #include "base/must.h"
 #include "formats/formats.h"
 #include "profile/profile.h"
@@ -17,6 +17,7 @@
 
 #define BUDGET     ((size_t)128 << 20) /* of a request while it is turned into files */
 #define GZIP_LEVEL 6
+#define NUMBERS    1024
 #define NAME_TRIES 1000
 #define SECOND_NS  1000000000LL
 
@@ -31,6 +32,7 @@ struct file_sending {
     struct fs *fs; /* NULL until the folder could be opened */
     struct file_names names;
     bool is_otlp;
+    uint16_t numbers[NUMBERS]; /* of names that were given in this request, by their hash */
 };
 
 static struct sender *make(const struct sender_options *o)
@@ -78,21 +80,46 @@ static void add_part(struct bytes text, struct buf *out)
     }
 }
 
+/* The file appears whole. It is not synced: hundreds of files in a window would keep the disk busy
+ * for what can be measured again. */
+static int write_file(struct file_sending *f, const char *name, struct bytes content,
+                      struct error *err)
+{
+    CLEANUP(buf_done) struct buf tmp = {0};
+    struct fs_file *file = NULL;
+
+    buf_addf(&tmp, "%s.tmp", name);
+    int r = fs_open(f->fs, buf_cstr(&tmp), FS_WRITE | FS_CREATE, &file, err);
+    if (r == 0)
+        r = fs_truncate(file, 0, err);
+    if (r == 0)
+        r = fs_pwrite(file, content.data, content.len, 0, err);
+    fs_close(file);
+    if (r == 0)
+        r = fs_rename(f->fs, buf_cstr(&tmp), name, err);
+    if (r < 0)
+        (void)fs_unlink(f->fs, buf_cstr(&tmp), NULL);
+    return r;
+}
+
 /* Writes a file under a name that is not taken: `stem`, or with a number behind it. */
 static int write_new(struct file_sending *f, const char *stem, const char *extension,
                      struct bytes content, struct buf *ret_name, struct error *err)
 {
+    /* Of many processes of one service, each would try the numbers of all before it. */
+    uint16_t *number = &f->numbers[hash_bytes(stem, strlen(stem)) % NUMBERS];
+
     for (int i = 1; i <= NAME_TRIES; i++) {
         buf_clear(ret_name);
         buf_add_str(ret_name, stem);
-        if (i > 1)
-            buf_addf(ret_name, "-%d", i);
+        if (++*number > 1)
+            buf_addf(ret_name, "-%u", *number);
         buf_add_str(ret_name, extension);
         int there = fs_exists(f->fs, buf_cstr(ret_name), err);
         if (there < 0)
             return there;
         if (there == 0)
-            return fs_write_whole(f->fs, buf_cstr(ret_name), content, err);
+            return write_file(f, buf_cstr(ret_name), content, err);
     }
     return error_set(err, -EEXIST, "there are %d files \"%s\"", NAME_TRIES, stem);
 }
@@ -253,7 +280,7 @@ static int write_profile(struct file_sending *f, struct profile *p, struct error
         return r;
     file_names_add(&f->names, buf_cstr(&name), content.len);
     buf_add_str(&name, ".json");
-    r = fs_write_whole(f->fs, buf_cstr(&name), buf_bytes(&sidecar), err);
+    r = write_file(f, buf_cstr(&name), buf_bytes(&sidecar), err);
     if (r == 0)
         file_names_add(&f->names, buf_cstr(&name), sidecar.len);
     return r;
@@ -320,6 +347,7 @@ static void write_request(struct sender *s, const struct export_packed *p,
         r = export_unpack(p, &b, &plain, &err);
     if (r == 0) {
         struct bytes otlp = {plain.data, plain.len};
+        memset(f->numbers, 0, sizeof(f->numbers));
         r = f->is_otlp ? write_otlp(f, otlp, &err) : write_profiles(f, otlp, &err);
         file_names_cut(&f->names, f->fs);
     }
