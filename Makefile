@@ -11,9 +11,9 @@ build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@ninja -C $(BUILD) --quiet
 
-# The main job: a server with an example in it, and what to ask it.
+# The main job: this machine, profiled into a server of its own.
 run: build
-	@tools/run_example.sh $(BUILD)
+	@$(BUILD)/vesta up --data $(BUILD)/up-data --log-level warn
 
 test:
 	@tools/deps.sh test
