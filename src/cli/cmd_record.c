@@ -48,10 +48,11 @@ static void sort_words(const struct options *o, struct words *w)
 static int show(const char *const *args)
 {
     const struct command *c = command_find(args[0]);
-    CLEANUP(options_done) struct options o = {0};
+    CLEANUP(options_done) struct options o;
     struct error err = {""};
     size_t n = 0;
 
+    options_init(&o);
     while (args[n])
         n++;
     int r = options_parse(&o, (int)n, (char **)(uintptr_t)args, c->groups, &err);

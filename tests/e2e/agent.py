@@ -1,14 +1,17 @@
 """What tests of the agent share: workloads built once, recordings of them, stacks with their shares."""
 
 import collections
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
+import urllib.request
 
 import pytest
+from conftest import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "tests" / "workloads"
@@ -88,7 +91,7 @@ def record(path, output, *args, rate=199, options=()):
 
 def stacks(path):
     """{(outermost, ..., innermost): value} of a profile."""
-    text = subprocess.run([BUILD / "vesta", "convert", path, "--to", "collapsed"],
+    text = subprocess.run([BUILD / "vesta", "convert", "-symbolize=none", path, "--to", "collapsed"],
                           capture_output=True, text=True, check=True).stdout
     found = collections.Counter()
     for line in text.splitlines():
@@ -110,3 +113,65 @@ def complete_share(found):
     total = sum(old.values())
     cut = sum(v for s, v in old.items() if any(f.startswith("[cut") for f in s))
     return 1 - cut / total if total else 0
+
+
+class Agent:
+    """A running agent with folders of its own; it backs off from nothing, as hosts of tests are
+    busy."""
+
+    def __init__(self, folder, *args, server=None):
+        self.folder = folder
+        folder.chmod(0o755)
+        for parent in folder.parents:  # `nobody` has to get there
+            if parent.owner() == "root" and parent != pathlib.Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+        self.log_path = folder / "agent.log"
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "VESTA_"))}
+        to = ["--exporters", server.url] if server else ["--exporters", f"file:{folder}/out"]
+        self.process = subprocess.Popen(
+            [AGENT, *to, "--listen", "127.0.0.1:0", "--state-dir", folder / "state", "--spool-dir",
+             folder / "spool", "--cache-dir", folder / "cache", "--backoff-host-cpu", "0",
+             "--window", "2s", *map(str, args)],
+            stdout=subprocess.DEVNULL, stderr=open(self.log_path, "ab"), env=clean)
+
+    @property
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    @property
+    def address(self):
+        found = wait_for(lambda: self.process.poll() is not None or
+                         re.search(r"/status are at (\S+)", self.log))
+        assert found is not True, self.log
+        return found[1]
+
+    def get(self, path, host=None):
+        request = urllib.request.Request(f"http://{self.address}{path}")
+        if host:
+            request.add_header("Host", host)
+        return urllib.request.urlopen(request, timeout=10).read().decode()
+
+    def status(self):
+        return json.loads(self.get("/status"))
+
+    def wait_for_mode(self, mode):
+        wait_for(lambda: (self.status()["agent"] or {}).get("mode") == mode)
+
+    def children(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in text.split()]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.stop()

@@ -12,68 +12,12 @@ import urllib.error
 import urllib.request
 
 import pytest
-from agent import AGENT, needs_bpf
+from agent import AGENT, Agent, needs_bpf
 from conftest import wait_for
 
 KEPT = {"CAP_DAC_READ_SEARCH": 2, "CAP_SYS_PTRACE": 19, "CAP_PERFMON": 38, "CAP_BPF": 39,
         "CAP_CHECKPOINT_RESTORE": 40}
 KEPT_MASK = sum(1 << n for n in KEPT.values())
-
-
-class Agent:
-    """A running agent with folders of its own; it backs off from nothing, as hosts of tests are
-    busy."""
-
-    def __init__(self, folder, *args, server=None):
-        self.folder = folder
-        folder.chmod(0o755)
-        for parent in folder.parents:  # `nobody` has to get there
-            if parent.owner() == "root" and parent != pathlib.Path("/"):
-                parent.chmod(parent.stat().st_mode | 0o011)
-        self.log_path = folder / "agent.log"
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "VESTA_"))}
-        to = ["--exporters", server.url] if server else ["--exporters", f"file:{folder}/out"]
-        self.process = subprocess.Popen(
-            [AGENT, *to, "--listen", "127.0.0.1:0", "--state-dir", folder / "state", "--spool-dir",
-             folder / "spool", "--cache-dir", folder / "cache", "--backoff-host-cpu", "0",
-             "--window", "2s", *map(str, args)],
-            stdout=subprocess.DEVNULL, stderr=open(self.log_path, "ab"), env=clean)
-
-    @property
-    def log(self):
-        return self.log_path.read_text(errors="replace")
-
-    @property
-    def address(self):
-        found = wait_for(lambda: self.process.poll() is not None or
-                         re.search(r"/status are at (\S+)", self.log))
-        assert found is not True, self.log
-        return found[1]
-
-    def get(self, path, host=None):
-        request = urllib.request.Request(f"http://{self.address}{path}")
-        if host:
-            request.add_header("Host", host)
-        return urllib.request.urlopen(request, timeout=10).read().decode()
-
-    def status(self):
-        return json.loads(self.get("/status"))
-
-    def wait_for_mode(self, mode):
-        wait_for(lambda: (self.status()["agent"] or {}).get("mode") == mode)
-
-    def children(self):
-        text = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in text.split()]
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            return self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
 
 
 @pytest.fixture
