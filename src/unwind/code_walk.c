@@ -1,5 +1,6 @@
 #include "unwind/code_walk.h"
 
+#define RETRIES_MAX 8
 #define PLACES_SIZE (CODE_WALK_BYTES_MAX * sizeof(struct code_place))
 
 bool code_is_sigreturn(struct bytes code)
@@ -82,12 +83,14 @@ static bool reach(struct code_walk *w, int64_t to, const struct stack_frame_stat
     struct code_place *p = &w->places[to];
     if (p->len > 0) {
         w->is_bad |= !is_same(&p->state, s);
+        w->n_tails += p->is_good; /* the end is shared with a function before */
         return false;
     }
     if (!vec_push(w->budget, &w->reached, (uint32_t)to))
         return false;
     p->state = *s;
     p->len = 1; /* until it is decoded */
+    w->furthest = to > w->furthest ? (uint32_t)to : w->furthest;
     return true;
 }
 
@@ -129,7 +132,8 @@ static bool call_returns(struct code_walk *w, uint32_t at)
 
     if (at >= w->code.len || w->places[at].is_start)
         return false;
-    if (next == 0 || (w->va + next) % 16 != 0)
+    next = next == 0 ? at : next;
+    if ((w->va + next) % 16 != 0)
         return true;
     if (next >= w->code.len || w->places[next].is_start)
         return false;
@@ -151,10 +155,14 @@ static bool follow(struct code_walk *w, uint32_t end, const struct x86_instructi
         jump(w, target, s);
         return true;
     case X86_JUMP_AWAY:
-        /* By table: mostly the first case comes behind it. */
-        if (!is_fresh(s) && end < w->code.len && !w->places[end].is_padding)
-            jump(w, end, s);
-        w->n_tails += is_fresh(s) && w->n_calls > 0;
+        if (!is_fresh(s)) {
+            w->has_table = true;
+            w->at_table = *s;
+            /* The first case mostly comes behind it. */
+            if (end < w->code.len && end >= w->furthest)
+                w->furthest = end + 1;
+        }
+        w->n_tails += is_fresh(s) && (w->n_calls > 0 || w->is_called);
         return false;
     case X86_JUMP_SLOT:
         w->n_tails++;
@@ -210,20 +218,47 @@ static void forget_reached(struct code_walk *w)
         w->places[w->reached.data[i]].len = 0;
 }
 
+static void follow_waiting(struct code_walk *w)
+{
+    while (w->waiting.len > 0 && !w->is_bad)
+        follow_way(w, w->waiting.data[--w->waiting.len]);
+}
+
+/* What a function did not reach in its midst, and jumps by table lead to. */
+static void follow_tables(struct code_walk *w, uint32_t start)
+{
+    for (uint32_t at = start; at < w->furthest && !w->is_bad && !budget_failed(w->budget);) {
+        const struct code_place *p = &w->places[at];
+        if (p->len > 0) {
+            at += p->len;
+        } else if (p->is_padding) {
+            at = behind_padding(w, at);
+        } else {
+            if (p->is_start || !reach(w, at, &w->at_table))
+                return;
+            follow_way(w, at);
+            follow_waiting(w);
+        }
+    }
+}
+
 static void walk_once(struct code_walk *w, uint32_t start)
 {
     const struct stack_frame_state fresh = STACK_FRAME_START;
 
     w->is_bad = false;
     w->n_returns = w->n_tails = w->n_calls = 0;
-    w->doubtful = 0;
+    w->is_called = w->places[start].is_start;
+    w->doubtful = w->furthest = 0;
+    w->has_table = false;
     vec_clear(&w->reached);
     vec_clear(&w->waiting);
     if (!reach(w, start, &fresh))
         return;
     follow_way(w, start);
-    while (w->waiting.len > 0 && !w->is_bad)
-        follow_way(w, w->waiting.data[--w->waiting.len]);
+    follow_waiting(w);
+    if (w->has_table)
+        follow_tables(w, start);
 }
 
 /* The bytes up to the next function or the end. */
@@ -234,16 +269,27 @@ static uint32_t next_start(const struct code_walk *w, uint32_t at)
     return at;
 }
 
+/* Perhaps calls before padding do not return: tries it with the last of them first. */
+static void retry(struct code_walk *w, uint32_t start)
+{
+    uint32_t tried[RETRIES_MAX];
+    size_t n = 0;
+
+    while (w->is_bad && w->doubtful > start && n < RETRIES_MAX) {
+        forget_reached(w);
+        w->places[w->doubtful].is_start = 1;
+        tried[n++] = w->doubtful;
+        walk_once(w, start);
+    }
+    for (size_t i = 0; i < n && w->is_bad; i++)
+        w->places[tried[i]].is_start = 0;
+}
+
 /* Walks the function at `start`; returns where to look for the next one. */
 static uint32_t walk_function(struct code_walk *w, uint32_t start)
 {
     walk_once(w, start);
-    if (w->is_bad && w->doubtful > start) {
-        /* Perhaps the call before the padding does not return. */
-        forget_reached(w);
-        w->places[w->doubtful].is_start = 1;
-        walk_once(w, start);
-    }
+    retry(w, start);
     w->last_start = start;
     if (!adds_up(w)) {
         forget_reached(w);

@@ -33,7 +33,10 @@ struct code_walk {
     uint32_t last_start;       /* the last function's */
 
     /* Of the function at hand. */
-    bool is_bad;
+    bool is_bad, is_called;
+    bool has_table; /* it jumps by a table, in this state */
+    struct stack_frame_state at_table;
+    uint32_t furthest; /* that it reached */
     uint32_t n_returns, n_tails, n_calls;
     uint32_t doubtful; /* behind a call and padding: perhaps another function; 0: nowhere */
 };

@@ -312,6 +312,9 @@ static enum x86_kind kind_of_write(const struct parts *p)
 {
     bool to_rm = writes_rm(p) && mod(p) == 3, to_reg = writes_reg(p->opcode);
 
+    /* Instructions on bytes mean ah and ch by these numbers. */
+    if (!(p->opcode & 1) && !p->rex)
+        return X86_OTHER;
     if ((to_rm && rm(p) == SP) || (to_reg && reg(p) == SP))
         return X86_SET_SP;
     if ((to_rm && rm(p) == FP) || (to_reg && reg(p) == FP))
@@ -407,6 +410,9 @@ static enum x86_kind kind_of(const struct parts *p, int32_t *value)
         return kind_of_arithmetic(p, value);
     if (op == 0x8d)
         return kind_of_lea(p, value);
+    /* sub %reg,%rsp: room whose size is not known. */
+    if (p->rex & 8 && ((op == 0x29 && mod(p) == 3 && rm(p) == SP) || (op == 0x2b && reg(p) == SP)))
+        return X86_ALIGN_SP;
     if (op == 0x89 && mod(p) == 3)
         return kind_of_move(p, rm(p), reg(p));
     if (op == 0x8b && mod(p) == 3)

@@ -40,9 +40,11 @@ static void knows_what_moves_the_stack(struct test *t)
         {BYTES("\x48\x83\xe4\xe0"), X86_ALIGN_SP, 0},
         {BYTES("\xc9"), X86_LEAVE, 0},
         {BYTES("\x48\x89\xc4"), X86_SET_SP, 0},
-        {BYTES("\x48\x29\xc4"), X86_SET_SP, 0},
-        {BYTES("\x48\x2b\x20"), X86_SET_SP, 0},
+        {BYTES("\x48\x29\xc4"), X86_ALIGN_SP, 0},
+        {BYTES("\x48\x2b\x20"), X86_ALIGN_SP, 0},
         {BYTES("\x48\x87\xe0"), X86_SET_SP, 0},
+        {BYTES("\x80\xcc\x0c"), X86_OTHER, 0},
+        {BYTES("\x40\x80\xcc\x0c"), X86_SET_SP, 0},
         {BYTES("\x31\xed"), X86_SET_FP, 0},
         {BYTES("\x48\x8d\x2d\x00\x00\x00\x00"), X86_SET_FP, 0},
         {BYTES("\xbd\x01\x00\x00\x00"), X86_SET_FP, 1},
@@ -223,13 +225,14 @@ static void only_what_adds_up_counts(struct test *t)
         BYTES("\x50\x50"),             /* runs off the end */
     };
     static const struct bytes good[] = {
-        BYTES("\xc3"),
-        BYTES("\x53\xff\xd0\x5b\xc3"),
+        BYTES("\xc3"), BYTES("\x53\xff\xd0\x5b\xc3"),
         BYTES("\x55\x48\x89\xe5\x48\x83\xe4\xe0\xff\xd0\xc9\xc3"), /* aligns its stack */
         BYTES("\x74\x03\x53\x90\x5b\xc3"),                         /* both ways */
         BYTES("\x53\xeb\x01\x90\x75\xfd\x5b\xc3"),                 /* a loop, entered inside */
-        BYTES("\xf3\x0f\x1e\xfa\xff\x25\x70\x14\x00\x00"),         /* of a PLT */
-        BYTES("\x48\x83\xec\x08\xe8\xf7\xff\xff\xff"),             /* calls what does not return */
+        /* Aligns its stack by a register, jumps by a table to code that nothing else reaches. */
+        BYTES("\x55\x48\x89\xe5\x48\x29\xc4\xff\xe0\xff\xd0\xeb\x02\xff\xd1\xc9\xc3"),
+        BYTES("\xf3\x0f\x1e\xfa\xff\x25\x70\x14\x00\x00"), /* of a PLT */
+        BYTES("\x48\x83\xec\x08\xe8\xf7\xff\xff\xff"),     /* calls what does not return */
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
