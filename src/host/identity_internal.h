@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/utsname.h>
+
 #include "base/regex.h"
 #include "config/agent_config.h"
 #include "host/identity.h"
@@ -34,6 +36,30 @@ bool glob_matches(const char *glob, struct bytes text);
 
 /* The part of a path behind its last slash. */
 struct bytes identity_base_name(struct bytes path);
+
+/* Variables that platforms, build systems and other agents set; the earlier of two counts. Ended by
+ * NULLs. */
+struct identity_variable {
+    const char *variable, *key;
+};
+extern const struct identity_variable identity_known[];
+
+#define VARIABLES_MAX 127 /* that one question may have, and the NULL behind them */
+
+struct identity_rules {
+    const struct agent_config *config;
+    struct rule_list rules;
+    struct {
+        uint32_t kinds;
+        const char *pattern;
+    } type_rules[CONFIG_LIST_MAX];
+    const char *variables[VARIABLES_MAX + 1];
+    size_t n_variables;
+    bool has_too_many;
+    char *names[CONFIG_LIST_MAX]; /* copies of those of env_attributes */
+    char host_name[256], host_id[64], node_name[256];
+    struct utsname system;
+};
 
 /* Interpreters and their like. */
 struct identity_runtime {

@@ -86,9 +86,9 @@ int target_read(const struct target *t, const char *file, size_t max, struct buf
         ssize_t n = read(fd, buf_reserve(out, want), want);
         if (n < 0)
             return -errno;
-        if (n == 0)
-            break;
         out->len += (size_t)n;
+        if (n < 2048) /* the kernel fills a page, or there is no more */
+            break;
     }
     return 0;
 }
