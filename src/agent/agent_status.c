@@ -254,6 +254,20 @@ void agent_metrics(struct agent *a, struct buf *text)
 
 /* ---- Go programs that listen, for scraping */
 
+/* Version, commit, container...: profiles that are read from it have them as well. */
+static void add_attributes(const struct process *p, struct json_writer *w)
+{
+    struct bytes key, value;
+
+    json_key(w, "attributes");
+    json_begin_object(w);
+    for (size_t i = 0; p->identity && identity_attribute(p->identity, i, &key, &value); i++) {
+        json_key_bytes(w, key);
+        json_string(w, value);
+    }
+    json_end_object(w);
+}
+
 void agent_targets(struct agent *a, struct buf *json)
 {
     struct json_writer w = {.out = json};
@@ -271,6 +285,7 @@ void agent_targets(struct agent *a, struct buf *json)
         for (size_t i = 0; i < p->n_ports; i++)
             json_u64(&w, p->ports[i]);
         json_end_array(&w);
+        add_attributes(p, &w);
         json_end_object(&w);
     }
     json_end_array(&w);
