@@ -18,7 +18,7 @@ import urllib.request
 import pytest
 
 from agent import needs_bpf
-from conftest import BUILD, ROOT, run_vesta, wait_for
+from conftest import BUILD, ROOT, run_vesta, totals, wait_for
 from protobuf import field
 
 SCRAPER = BUILD / "tests" / "scrape_push"
@@ -373,6 +373,27 @@ def test_cumulative_profiles_become_exact_differences(new_server, scrape, target
         "main;a": 30 + 1 + 2, "main;b": 5, "main;c": 7, "main;d": 1}
     assert 'profile.kind="counts"' in query(server, "series")
     assert scraper.metrics()['vesta_agent_scrape_resets_total{job="job"}'] == 1
+
+
+@pytest.mark.parametrize("name, kind, column", [
+    ("block", "block", "delay"), ("heap", "heap", "alloc_space"),
+    ("stress-failure.3", "heap", "alloc_space")])
+def test_real_profiles_differ_by_what_their_totals_do(corpus, new_server, scrape, target, name, kind, column):
+    pair = [corpus / "pprof" / "delta" / f"{name}.{when}.pprof" for when in ("before", "after")]
+    bodies = [path.read_bytes() for path in pair]
+    sums = [totals(run_vesta("info", "--json", path, check=0).json)[column] for path in pair]
+    seen = []
+
+    def answer(request):
+        seen.append(1)
+        return 200, bodies[min(len(seen), 2) - 1]
+
+    server = new_server()
+    target.answers[f"/debug/pprof/{kind}"] = answer
+    scraper = scrape(only({kind: ""}, statics(target.address)), server.url)
+    wait_for(lambda: (scraper.profile(kind) or {}).get("scrapes", 0) >= 3)
+    assert not any("resets" in name for name in scraper.metrics())
+    assert sum(total(server, f'{column}{{service.name="job"}}').values()) == sums[1] - sums[0]
 
 
 # ---- Targets that fail
