@@ -368,7 +368,7 @@ static void open_spool(struct exporter *x, uint64_t max)
     if (!x->all->fs || !x->sender->ops->has_spool)
         return;
     snprintf(dir, sizeof(dir), "%016llx",
-             (unsigned long long)checksum64(x->target->url, strlen(x->target->url)));
+             (unsigned long long)checksum64(x->target->name, strlen(x->target->name)));
     if (spool_open(x->all->fs, dir, max, &x->spool, &err) < 0) {
         x->counts.disk_failures++;
         relay_log(x->all->child, RELAY_WARNING, "%s: what cannot be sent stays in memory: %s",

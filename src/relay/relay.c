@@ -19,6 +19,8 @@
 #define QUEUE_MAX_BYTES  ((uint64_t)32 << 20)
 #define QUEUE_MAX        4096
 #define RESTART_NS       ((int64_t)1000 * 1000 * 1000)
+#define RESTART_MAX_NS   (30 * RESTART_NS)
+#define LIVED_WELL_NS    (60 * RESTART_NS)
 #define END_WAIT_MS      7000
 #define MESSAGES_AT_ONCE 16
 
@@ -42,6 +44,7 @@ struct relay {
     bool waits_for_room;
     struct loop_timers timers;
     struct loop_timer restart;
+    int64_t started_ns, restart_ns; /* when it began; how long to wait should it die */
 
     struct queued *first, *last;
     size_t n_queued;
@@ -176,7 +179,12 @@ static void child_is_gone(struct relay *r)
     r->waits_for_room = false;
     r->stats.restarts++;
     reap(r);
-    loop_timer_start(&r->timers, &r->restart, loop_now_ns(r->loop) + RESTART_NS);
+    /* One that dies young again and again is given more time. */
+    int64_t now = loop_now_ns(r->loop), twice = 2 * r->restart_ns;
+    r->restart_ns = now - r->started_ns > LIVED_WELL_NS || r->restart_ns == 0 ? RESTART_NS
+                    : twice < RESTART_MAX_NS                                  ? twice
+                                                                              : RESTART_MAX_NS;
+    loop_timer_start(&r->timers, &r->restart, now + r->restart_ns);
 }
 
 static void ready(struct loop_io *io, uint32_t events)
@@ -228,6 +236,7 @@ static int start_child(struct relay *r, struct error *err)
         return watched;
     }
     r->pid = pid;
+    r->started_ns = loop_now_ns(r->loop);
     send_queued(r);
     return 0;
 }

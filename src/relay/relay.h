@@ -37,7 +37,8 @@ struct agent_config;
 struct relay;
 typedef void relay_message(void *arg, enum relay_kind kind, struct bytes data);
 
-/* Forks it. It is started again, a second later, should it die. */
+/* Forks it. It is started again, a second later, should it die; later, should it die young again.
+ */
 int relay_start(struct loop *loop, const struct agent_config *config, relay_message *message,
                 void *arg, struct relay **ret, struct error *err);
 void relay_free(struct relay *r); /* NULL is fine; ends the child */
