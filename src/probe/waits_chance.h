@@ -38,6 +38,8 @@ static inline void waits_pace_keep(struct waits_pace *p, __u64 now_ns)
 
     if (passed < WAITS_PACE_NS && scale)
         return;
+    if (passed > WAITS_PACE_NS << 6)
+        passed = WAITS_PACE_NS << 6;
     most = scale * 2 < WAITS_CHANCE_ONE && scale ? scale * 2 : WAITS_CHANCE_ONE;
     if (p->walks)
         scale = scale * WAITS_PACE_WALKS * (passed >> 10) / (p->walks * (WAITS_PACE_NS >> 10));

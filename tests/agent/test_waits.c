@@ -395,6 +395,24 @@ static void chances_leave_the_sums_right(struct test *t)
     check_close(t, "long waits", seen.ns[WAITS_OFF_CPU][3], l.truth[3], 0.01);
 }
 
+static void after_a_long_rest_the_pace_is_as_at_the_start(struct test *t)
+{
+    struct waits_pace p = {.begin_ns = 5, .walks = 1, .scale = WAITS_CHANCE_ONE};
+
+    waits_pace_keep(&p, UINT64_MAX / 2); /* centuries */
+    CHECK_INT(t, p.scale, WAITS_CHANCE_ONE);
+    p.walks = 1 << 30;
+    waits_pace_keep(&p, p.begin_ns + WAITS_PACE_NS);
+    CHECK_INT(t, p.scale, 64);
+    for (int i = 0; i < 12; i++)
+        waits_pace_keep(&p, p.begin_ns + WAITS_PACE_NS);
+    CHECK_INT(t, p.scale, WAITS_CHANCE_ONE);
+    CHECK_INT(t, waits_chance(0, 10 * MS, WAITS_CHANCE_ONE), WAITS_CHANCE_MIN);
+    CHECK_INT(t, waits_chance(50 * MS, 10 * MS, WAITS_CHANCE_ONE), WAITS_CHANCE_ONE);
+    CHECK_INT(t, waits_chance(0, 0, WAITS_CHANCE_ONE), WAITS_CHANCE_ONE);
+    CHECK(t, waits_chance(0, 10 * MS, 64) > 0);
+}
+
 static void a_storm_of_waits_is_walked_at_a_steady_pace(struct test *t)
 {
     struct seen seen;
@@ -500,6 +518,7 @@ static const struct test_case cases[] = {
     TEST(threads_are_told_by_state),
     TEST(events_of_others_and_broken_ones_are_left_alone),
     TEST(chances_leave_the_sums_right),
+    TEST(after_a_long_rest_the_pace_is_as_at_the_start),
     TEST(a_storm_of_waits_is_walked_at_a_steady_pace),
     TEST(reasons_are_told_from_kernel_frames),
     TEST(only_time_lost_to_locks_is_lock_contention),
