@@ -202,7 +202,7 @@ struct told {
     uint64_t ns[2][PLACES + 1];
     uint64_t reason_ns[WAIT_REASONS], lock_ns, runnable_ns;
     uint64_t states[THREAD_STATES];
-    uint64_t counted, whole;
+    uint64_t counted, whole, by_kernel;
     const struct kallsyms *kernel;
 };
 
@@ -225,6 +225,8 @@ static void tell_reason(struct told *told, const struct event_sample *s, uint64_
 
     for (size_t i = 0; i < s->n_kernel; i++)
         names[i] = kallsyms_find(told->kernel, a[i]);
+    if (s->kind == SAMPLE_OFF_CPU && s->n_kernel > 0)
+        told->by_kernel += names[0] && strncmp(names[0], "bpf_", 4) != 0;
     for (size_t i = 0; i < n_user; i++) {
         Dl_info info;
         void *at = (void *)(uintptr_t)(a[s->n_kernel + i] - 1);
@@ -517,6 +519,7 @@ static void contended_locks_are_told_by_who_waits(struct test *t)
     if (w.told.kernel) {
         check_near(t, "lost to locks, s", SECONDS(w.told.lock_ns), a + b, 0.15);
         CHECK(t, w.told.reason_ns[WAIT_SLEEP] > 0);
+        CHECK(t, w.told.by_kernel > 100); /* and not in programs of ours */
     }
     check_whole(t, &w.told);
     end_target(pid);

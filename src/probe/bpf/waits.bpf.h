@@ -105,8 +105,8 @@ static __noinline bool walk_leaving(u64 *ctx, struct task_struct *task, struct w
     s->sample.wait = t->wait;
     s->sample.state = state_of(state);
     s->sample.head.flags = EVENT_IN_KERNEL;
-    /* Without our own two frames. */
-    long bytes = bpf_get_stack(ctx, s->addresses, UNWIND_KERNEL_FRAMES_MAX * sizeof(u64), 2);
+    /* Without our own two frames, and that of who called us. */
+    long bytes = bpf_get_stack(ctx, s->addresses, UNWIND_KERNEL_FRAMES_MAX * sizeof(u64), 3);
     s->sample.n_kernel = bytes > 0 ? (u16)((u32)bytes / 8) : 0;
     begin_walk(&s->walk, p, s->sample.n_kernel);
     if (!registers_of_task(task, &s->walk, &mode)) {
