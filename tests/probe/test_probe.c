@@ -172,6 +172,7 @@ static int put_child(struct probe *p, pid_t pid, uint32_t collected, uint32_t fi
 struct seen {
     uint32_t tgid;
     uint32_t samples, ends[UNWIND_END_COUNT], in_kernel, young;
+    uint32_t most_kernel; /* frames */
     uint32_t events[4];
     uint32_t right; /* samples with the frames expected */
     void (*innermost)(void);
@@ -215,6 +216,7 @@ static void on_event(void *arg, const struct event_head *head)
     s->in_kernel += (head->flags & EVENT_IN_KERNEL) != 0;
     s->young += (head->flags & EVENT_YOUNG) != 0;
     s->right += is_right(s, e, user);
+    s->most_kernel = e->n_kernel > s->most_kernel ? e->n_kernel : s->most_kernel;
     s->last = *e;
     memcpy(s->addresses, user, e->n_user * sizeof(*user));
 }
@@ -291,6 +293,7 @@ static void walks_from_system_calls(struct test *t)
     end_child(pid);
     CHECK_INT(t, s.right, s.samples);
     CHECK(t, s.in_kernel > 5);
+    CHECK(t, s.most_kernel > 2);
 }
 
 static void walks_without_tables_by_frame_pointers(struct test *t)
