@@ -59,12 +59,12 @@ const char *probe_missing_right(int r, char text[64])
     if ((r != -EPERM && r != -EACCES) || has >> SYS_ADMIN & 1)
         return text;
     bool no_bpf = !(has >> BPF & 1), no_perfmon = !(has >> PERFMON & 1);
-    if (no_bpf || no_perfmon)
-        snprintf(text, 64, " (%s%s%s missing)", no_bpf ? "CAP_BPF" : "",
-                 no_bpf && no_perfmon ? " and CAP_PERFMON are"
-                 : no_perfmon         ? "CAP_PERFMON is"
-                                      : " is",
-                 "");
+    const char *what = no_bpf && no_perfmon ? "CAP_BPF and CAP_PERFMON are"
+                       : no_bpf             ? "CAP_BPF is"
+                       : no_perfmon         ? "CAP_PERFMON is"
+                                            : NULL;
+    if (what)
+        snprintf(text, 64, " (%s missing)", what);
     return text;
 }
 
