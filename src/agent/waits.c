@@ -28,6 +28,7 @@ struct waiter {
     uint32_t tid, tgid;
     uint64_t seen_ns;
     ref wall;            /* its place when the wall clock's pass last walked it */
+    uint64_t again_ns;   /* what has been said there since, and is not counted yet */
     ref off;             /* where it left the CPU, while the end of that wait is not known */
     uint32_t wait;       /* that wait's number */
     ref next;            /* of the same head, or free */
@@ -216,11 +217,29 @@ static struct waiter *waiter_add(struct waits *w, uint32_t tgid, uint32_t tid)
     return waiter_at(w, r);
 }
 
+static void count_place(struct waits *w, enum waits_type type, ref r, uint32_t tid, uint64_t ns)
+{
+    struct event_sample *s = place_at(w, r)->sample;
+
+    s->tid = tid;
+    if (ns > 0)
+        w->calls.count(w->calls.arg, type, s, ns);
+}
+
+/* Counts what was said again and again at once: most threads never move. */
+static void waiter_settle(struct waits *w, struct waiter *t)
+{
+    if (t->again_ns > 0)
+        count_place(w, WAITS_WALL, t->wall, t->tid, t->again_ns);
+    t->again_ns = 0;
+}
+
 static void waiter_drop(struct waits *w, ref r)
 {
     struct waiter *t = waiter_at(w, r);
     ref *at = waiter_head(w, t->tid);
 
+    waiter_settle(w, t);
     place_give(w, t->wall);
     place_give(w, t->off);
     while (*at != r)
@@ -232,15 +251,6 @@ static void waiter_drop(struct waits *w, ref r)
 }
 
 /* Counting. */
-
-static void count_place(struct waits *w, enum waits_type type, ref r, uint32_t tid, uint64_t ns)
-{
-    struct event_sample *s = place_at(w, r)->sample;
-
-    s->tid = tid;
-    if (ns > 0)
-        w->calls.count(w->calls.arg, type, s, ns);
-}
 
 static void count_state(struct waits *w, uint32_t tgid, unsigned state, uint64_t ns)
 {
@@ -289,6 +299,7 @@ static void take_sample(struct waits *w, const struct event_sample *s)
     if (s->kind == SAMPLE_WALL) {
         ref place = place_take(w, s);
 
+        waiter_settle(w, t);
         place_give(w, t->wall);
         t->wall = place;
     }
@@ -314,7 +325,7 @@ static void take_repeat(struct waits *w, const struct event_repeat *e)
     if (e->head.flags & REPEAT_ONLY_STATE)
         return;
     if (t && t->wall != 0)
-        count_place(w, WAITS_WALL, t->wall, t->tid, e->value_ns);
+        t->again_ns += e->value_ns;
     else
         miss(w, e->value_ns);
 }
@@ -439,6 +450,7 @@ void waits_end_window(struct waits *w, uint64_t now_ns)
 
         if (!t->is_used)
             continue;
+        waiter_settle(w, t);
         if (has_ended(w, t) || w->now_ns - t->seen_ns > FORGET_NS)
             waiter_drop(w, (ref)i + 1);
         else

@@ -46,7 +46,8 @@ DEFINE_CLEANUP(struct waits *, waits_free)
  */
 bool waits_event(struct waits *w, const struct event_head *e);
 
-/* Counts what waits that go on have lasted so far, tells threads by state, and forgets those who
+/* Counts what threads that did not move have added up to and what waits that go on have lasted so
+ * far, tells threads by state, and forgets those who
  * are gone. now_ns: CLOCK_MONOTONIC. */
 void waits_end_window(struct waits *w, uint64_t now_ns);
 

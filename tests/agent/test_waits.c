@@ -125,13 +125,22 @@ static void a_thread_that_has_not_moved_counts_again_where_it_was(struct test *t
     wall(w, 8, 2, S);
     for (int i = 0; i < 9; i++)
         repeat(w, 7, THREAD_SLEEPING);
+    waits_end_window(w, 2 * S);
+    CHECK_INT(t, seen.calls, 3);
     CHECK_INT(t, seen.last_tid, 7);
     CHECK_INT(t, seen.ns[WAITS_WALL][1], S);
     CHECK_INT(t, seen.ns[WAITS_WALL][2], 100 * MS);
+    repeat(w, 7, THREAD_SLEEPING);
     wall(w, 7, 3, 2 * S);
     repeat(w, 7, THREAD_SLEEPING);
-    CHECK_INT(t, seen.ns[WAITS_WALL][1], S);
+    CHECK_INT(t, seen.ns[WAITS_WALL][1], S + 100 * MS); /* what was before it moved */
+    waits_end_window(w, 3 * S);
+    CHECK_INT(t, seen.ns[WAITS_WALL][1], S + 100 * MS);
     CHECK_INT(t, seen.ns[WAITS_WALL][3], 200 * MS);
+    repeat(w, 7, THREAD_SLEEPING);
+    exit_of(w, 100, 5);
+    waits_end_window(w, 4 * S);
+    CHECK_INT(t, seen.ns[WAITS_WALL][3], 300 * MS); /* until its end */
 }
 
 static void what_is_not_remembered_is_told_apart_and_counts_nowhere(struct test *t)
@@ -250,11 +259,14 @@ static void threads_in_one_place_share_it(struct test *t)
     waits_stats(w, &stats);
     CHECK_INT(t, stats.threads, 500);
     CHECK_INT(t, stats.places, 1);
-    for (uint32_t tid = 1; tid <= 500; tid++) {
-        repeat(w, tid, THREAD_SLEEPING);
-        CHECK_INT(t, seen.last_tid, tid);
+    for (int pass = 0; pass < 9; pass++) {
+        for (uint32_t tid = 1; tid <= 500; tid++)
+            repeat(w, tid, THREAD_SLEEPING);
     }
-    CHECK_INT(t, seen.ns[WAITS_WALL][1], 100 * S);
+    waits_end_window(w, 2 * S);
+    CHECK_INT(t, seen.calls, 1000);
+    CHECK_INT(t, seen.last_tid, 500);
+    CHECK_INT(t, seen.ns[WAITS_WALL][1], 500 * S);
 }
 
 static void limits_hold_and_say_so(struct test *t)
