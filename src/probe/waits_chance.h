@@ -20,7 +20,7 @@
  * So no sum is off in the long run, and long waits, where 1/p would scatter most, are exact.
  */
 #define WAITS_CHANCE_ONE 65536u
-#define WAITS_CHANCE_MIN (WAITS_CHANCE_ONE / 32)
+#define WAITS_CHANCE_MIN (WAITS_CHANCE_ONE / 32u)
 
 /* Each CPU makes about this many walks within WAITS_PACE_NS, however many switches there are. */
 #define WAITS_PACE_NS    (1ull << 27)
@@ -55,10 +55,12 @@ static inline void waits_pace_keep(struct waits_pace *p, __u64 now_ns)
 /* In 1/65536. */
 static inline __u32 waits_chance(__u64 usual_ns, __u64 always_ns, __u32 scale)
 {
-    __u64 c = usual_ns < always_ns ? usual_ns * WAITS_CHANCE_ONE / always_ns : WAITS_CHANCE_ONE;
+    __u64 c = WAITS_CHANCE_ONE;
 
-    if (c < WAITS_CHANCE_MIN)
+    if (usual_ns < always_ns / 32) /* without a division: this is where it must be quick */
         c = WAITS_CHANCE_MIN;
+    else if (usual_ns < always_ns)
+        c = usual_ns * WAITS_CHANCE_ONE / always_ns;
     return (__u32)(c * scale / WAITS_CHANCE_ONE);
 }
 
