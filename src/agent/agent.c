@@ -389,6 +389,7 @@ static void start_tables(struct agent *a)
         .kernel = wants_names ? kernel_names(a) : NULL,
         .memory_max = (size_t)c->memory_max / 4,
         .wants_names = wants_names,
+        .mask = a->mask,
     });
     a->waits = waits_new(
         &(struct waits_calls){.count = agent_count_wait, .threads = agent_count_threads, .arg = a},
@@ -483,6 +484,11 @@ static int start(struct agent *a, struct error *err)
 {
     int r = parse_pids(a, err);
 
+    struct mask_rules *rules = NULL;
+    if (r == 0)
+        r = mask_rules_new(true, a->config->mask.items, a->config->mask.n, &rules, err);
+    if (r == 0)
+        a->mask = mask_matcher_new(rules);
     /* The relay first: it shall inherit nothing. */
     if (r == 0 && !a->o.is_recording)
         r = relay_start(a->loop, a->config, relay_told, a, &a->relay, err);
@@ -573,6 +579,7 @@ void agent_free(struct agent *a)
     waits_free(a->waits);
     process_table_free(a->processes);
     naming_free(a->naming);
+    mask_matcher_free(a->mask);
     code_files_free(a->files);
     name_cache_close(a->cache);
     identity_free(a->host);

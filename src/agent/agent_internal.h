@@ -25,6 +25,7 @@ struct agent {
     struct identity_rules *rules;
     struct identity *host;
     struct process_table *processes;
+    struct mask_matcher *mask;
     struct naming *naming;
     struct waits *waits;
     struct relay *relay; /* NULL while recording */

@@ -109,13 +109,16 @@ static void add_id(struct naming *n, const char *key, const char *text, uint32_t
             dict_string_attribute(n->dict, dict_cstring(n->dict, key), dict_cstring(n->dict, text));
 }
 
-static uint32_t file_name(struct naming *n, const char *path)
+uint32_t naming_string(struct naming *n, enum mask_role role, struct bytes text)
 {
-    if (!n->o.mask_path)
-        return dict_cstring(n->dict, path);
-    buf_clear(&n->text);
-    n->o.mask_path(n->o.arg, path, &n->text);
-    return dict_string(n->dict, buf_bytes(&n->text));
+    struct bytes masked;
+
+    return dict_string(n->dict, mask_matcher_apply(n->o.mask, role, text, &masked) ? masked : text);
+}
+
+static uint32_t path_string(struct naming *n, const char *path)
+{
+    return naming_string(n, MASK_PATHS, bytes_of(path));
 }
 
 /* One for each file, at the addresses that the file itself has: all processes share it. */
@@ -129,7 +132,7 @@ static uint32_t file_mapping(struct naming *n, struct code_file *f)
         return f->mapping;
     add_id(n, "process.executable.build_id.go", facts->go_build_id, ids, &n_ids);
     add_id(n, "process.executable.build_id.htlhash", facts->htlhash, ids, &n_ids);
-    struct mapping m = {.file = file_name(n, f->path),
+    struct mapping m = {.file = path_string(n, f->path),
                         .build_id = dict_cstring(n->dict, facts->build_id),
                         .attrs = dict_attrs(n->dict, ids, n_ids),
                         .has_functions = f->names == CODE_PART_READY};
@@ -148,13 +151,13 @@ static uint32_t file_mapping(struct naming *n, struct code_file *f)
 /* The location with the name that is in n->found. */
 static uint32_t found_location(struct naming *n, struct location l)
 {
-    struct function fn = {.name = dict_string(n->dict, buf_bytes(&n->found.name)),
+    struct function fn = {.name = naming_string(n, MASK_FUNCTIONS, buf_bytes(&n->found.name)),
                           .start_line = n->found.line};
 
     if (n->found.system_name.len > 0)
-        fn.system_name = dict_string(n->dict, buf_bytes(&n->found.system_name));
+        fn.system_name = naming_string(n, MASK_FUNCTIONS, buf_bytes(&n->found.system_name));
     if (n->found.file[0] && l.type != n->kernel_type)
-        fn.file = file_name(n, n->found.file);
+        fn.file = path_string(n, n->found.file);
     struct line line = {.function = dict_function(n->dict, fn)};
     return dict_location(n->dict, l, &line, 1);
 }
@@ -223,11 +226,11 @@ void naming_put_lines(struct naming *n, struct code_file *f, uint64_t va,
     size_t count = 0;
 
     for (const struct code_frame *c = innermost; c && count < INLINES_MAX; c = c->outer) {
-        struct function fn = {.file = c->file ? file_name(n, c->file) : 0,
+        struct function fn = {.file = c->file ? path_string(n, c->file) : 0,
                               .start_line = c->start_line};
         demangle(c->name ? c->name : "", DEMANGLE_DEFAULT, &n->text);
-        fn.name = dict_string(n->dict, buf_bytes(&n->text));
-        fn.system_name = c->name ? dict_cstring(n->dict, c->name) : 0;
+        fn.name = naming_string(n, MASK_FUNCTIONS, buf_bytes(&n->text));
+        fn.system_name = c->name ? naming_string(n, MASK_FUNCTIONS, bytes_of(c->name)) : 0;
         lines[count++] = (struct line){
             .function = dict_function(n->dict, fn), .line = c->line, .column = c->column};
     }

@@ -8,6 +8,7 @@
 #include "agent/process_table.h"
 #include "base/budget.h"
 #include "base/idset.h"
+#include "base/mask_rules.h"
 #include "profile/dict.h"
 
 /*
@@ -21,10 +22,8 @@ struct naming_options {
     struct code_files *files;
     struct name_table *kernel; /* taken over; may be NULL: kernel code has no names */
     size_t memory_max;
-    bool wants_names; /* else addresses only */
-    /* Paths as they may be sent; may be NULL. */
-    void (*mask_path)(void *arg, const char *path, struct buf *out);
-    void *arg;
+    bool wants_names;          /* else addresses only */
+    struct mask_matcher *mask; /* of what may not be sent; borrowed */
 };
 
 struct naming *naming_new(const struct naming_options *o);
@@ -47,6 +46,9 @@ bool naming_knows(const struct naming *n, place at);
 
 /* The file's number will mean another file. */
 void naming_forget_file(struct naming *n, uint32_t number);
+
+/* A string of the dictionary, with what may not be sent replaced. */
+uint32_t naming_string(struct naming *n, enum mask_role role, struct bytes text);
 
 /* A frame that is no code: "[waiting: futex]". */
 uint32_t naming_note(struct naming *n, const char *text);

@@ -79,11 +79,13 @@ static uint32_t resource_of(struct publisher *p, struct process *process)
     for (size_t i = 0;
          !process->identity && n < ATTRS_MAX - 2 && identity_attribute(p->o->host, i, &key, &value);
          i++)
-        ids[n++] = dict_string_attribute(d, dict_string(d, key), dict_string(d, value));
+        ids[n++] = dict_string_attribute(d, dict_string(d, key),
+                                         naming_string(p->o->naming, MASK_LABELS, value));
     for (size_t i = 0; process->identity && n < ATTRS_MAX - 2 &&
                        identity_attribute(process->identity, i, &key, &value);
          i++)
-        ids[n++] = dict_string_attribute(d, dict_string(d, key), dict_string(d, value));
+        ids[n++] = dict_string_attribute(d, dict_string(d, key),
+                                         naming_string(p->o->naming, MASK_LABELS, value));
     if (!process->identity)
         ids[n++] = string_attribute(
             d, "service.name",
@@ -144,7 +146,8 @@ static uint32_t attrs_of(struct publisher *p, const struct window_sample *s)
          n < ATTRS_MAX - 4 && s->process->identity &&
          identity_sample_attribute(s->process->identity, (struct bytes){s->attrs, s->attrs_len},
                                    &at, &key, &value);)
-        ids[n++] = dict_string_attribute(d, dict_string(d, key), dict_string(d, value));
+        ids[n++] = dict_string_attribute(d, dict_string(d, key),
+                                         naming_string(p->o->naming, MASK_LABELS, value));
     if (s->comm[0])
         ids[n++] = string_attribute(d, "thread.name", bytes_of(s->comm));
     if (s->tid)

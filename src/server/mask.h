@@ -7,19 +7,9 @@
 #include "store/store.h"
 
 /*
- * Masking: what must not be kept is replaced before it is stored. A rule says where it looks, what
- * for, and what stands there instead ($1 ... $9 are groups, $$ is a dollar):
- *
- *     labels: /(?i)(secret-)\w+/$1xxx/
- *     paths|functions: #^/build/[^/]+/#/build/#
- *
- * The character behind the colon and spaces divides the parts; a backslash before it makes it one
- * of the pattern. Paths are files of functions and mappings; labels are values of labels, of
- * attributes of samples, and of spans, and names of spans. All rules apply, in order, to each text,
- * each wherever it matches. The built-in ones go first: they hide tokens, passwords in URLs, and
- * the names of home directories, in labels and paths.
- *
- * A text that is too long, or on which a pattern is given up, is hidden as a whole.
+ * Masking: what must not be kept is replaced before it is stored (base/mask_rules.h). Paths are
+ * files of functions and mappings; labels are values of labels, of attributes of samples, and of
+ * spans, and names of spans.
  */
 struct mask;
 

@@ -87,3 +87,12 @@ def test_without_names_there_are_addresses(tmp_path):
                        options=["--symbols", "none"])
     text = out.read_bytes()
     assert b"hot_sixty" not in text and b"/plain" in text
+
+
+def test_what_may_not_be_sent_is_masked(tmp_path):
+    out = agent.record(agent.workload("plain"), tmp_path / "x.otlp", "1",
+                       options=["--privacy-mask", r"functions: /^hot_(.)\w+/secret_$1/",
+                                "--privacy-mask", r"paths: #.*/##"])
+    text = out.read_bytes()
+    assert b"secret_s" in text and b"hot_sixty" not in text
+    assert b"/plain" not in text and b"plain" in text
