@@ -97,7 +97,9 @@ static void obey(struct agent *a)
     const struct governor_ruling *r = &a->ruling;
     uint32_t types = r->types ? r->types : type_bits(&a->config->types);
 
-    set_rate(a, r->mode == MODE_OFF ? 0 : r->rate);
+    /* Whatever is collected, samples of the CPU tell which processes there are. */
+    bool is_off = r->mode == MODE_OFF || (types | identity_all_kinds(a->rules)) == 0;
+    set_rate(a, is_off ? 0 : r->rate);
     set_types(a, types);
     if (r->shed >= SHED_NAMES)
         naming_renew(a->naming, true);

@@ -113,7 +113,8 @@ static void set_cfa_offset(struct run *r, int64_t off)
 
 static void set_cfa_register(struct run *r, uint64_t reg)
 {
-    r->failed |= r->now.cfa_is_expression;
+    /* Behind an expression the offset is the one before it: so assemblers mean it. */
+    r->now.cfa_is_expression = false;
     r->now.cfa_register = reg;
 }
 

@@ -161,7 +161,10 @@ static void compare_at(struct comparison *c, uint64_t pc, const struct unwind_ru
 {
     struct unwind_rule got = unwind_view_find(&c->view, pc);
 
-    if (memcmp(&got, want, sizeof(got)) == 0)
+    /* Behind an expression libdw does not follow a change of the register; readelf and we do. */
+    bool is_ours_only = want->cfa == UNWIND_CFA_UNSUPPORTED && got.cfa == UNWIND_CFA_SP;
+
+    if (memcmp(&got, want, sizeof(got)) == 0 || is_ours_only)
         return;
     c->t->failures++;
     if (c->n_different++ < DIFFERENCES_MAX)
