@@ -526,7 +526,7 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
         agent_free(a);
         return r;
     }
-    int64_t now = loop_now_ns(a->loop);
+    int64_t now = clock_monotonic_ns(clock_real());
     agent_close_window(a); /* opens the first */
     a->window_end_ns = a->o.is_recording ? INT64_MAX : now + a->config->window_ns;
     obey(a);

@@ -294,7 +294,7 @@ static int run(struct record *r, struct config **config, struct error *err)
         code = start_command(r, err);
     if (code < 0)
         return code;
-    r->start_ns = loop_now_ns(r->loop);
+    r->start_ns = clock_monotonic_ns(clock_real()); /* the loop has not looked since before */
     r->timers.expired = ticked;
     loop_add_timers(r->loop, &r->timers);
     loop_timer_start(&r->timers, &r->timer, r->start_ns + SECOND_NS / 5);
