@@ -43,7 +43,7 @@ enum {
     EVENT_IN_SPAN = 4,   /* trace_id and span_id are set */
 };
 
-#define EVENT_ATTRS_MAX 512
+#define EVENT_ATTRS_MAX 616
 
 /* 104 bytes; then n_kernel and n_user addresses, innermost first, as __u64, then attrs_len bytes of
  * attributes {u8 key, u8 length, bytes} as the thread's record has them (Go: {u8 key length, u8

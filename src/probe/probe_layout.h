@@ -28,14 +28,22 @@ struct probe_told {
     __u32 spare;
 };
 
-/* What the thread's own record says: filled in by read_thread_context(). */
-struct probe_thread_context {
-    __u8 scratch[512]; /* its own */
-    __u8 attrs[EVENT_ATTRS_MAX];
+/* The record of OTEP 4947 as it lies in the program's memory, but for its attributes. */
+struct context_record {
     __u8 trace_id[16];
     __u8 span_id[8];
-    __u32 has_span;
+    __u8 valid, flags;
+    __u16 attrs_len;
+};
+#define CONTEXT_RECORD_BYTES 28
+#define CONTEXT_ATTRS_MAX    (640 - CONTEXT_RECORD_BYTES)
+
+/* What the thread itself says: filled in by read_thread_context(). */
+struct probe_thread_context {
+    __u32 has_span; /* `record` has its ids */
     __u32 attrs_len;
+    __attribute__((aligned(8))) struct context_record record;
+    __attribute__((aligned(8))) __u8 attrs[EVENT_ATTRS_MAX];
 };
 
 /*

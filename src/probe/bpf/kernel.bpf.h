@@ -47,6 +47,18 @@ struct signal_struct {
     } live;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+    unsigned long fsbase;
+};
+#else
+struct thread_struct {
+    struct {
+        unsigned long tp_value;
+    } uw;
+};
+#endif
+
 struct task_struct {
     unsigned int __state;
     unsigned int flags;
@@ -58,6 +70,7 @@ struct task_struct {
     int on_cpu, exit_state;
     u64 start_boottime;
     char comm[16];
+    struct thread_struct thread;
 };
 
 struct file;

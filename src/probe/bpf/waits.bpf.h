@@ -225,22 +225,24 @@ static long check_memory(struct task_struct *task, struct vm_area_struct *vma, v
     return 0;
 }
 
-/*
- * Reads another task's memory, in blocks that mostly serve the next reads too. Only what has no
- * file behind it, and no userfaultfd: their pages can be withheld for as long as somebody likes,
- * and this would wait for them.
- */
+/* Another task's memory is read only where it has no file behind it, and no userfaultfd: their
+ * pages can be withheld for as long as somebody likes, and this would wait for them. */
+static __always_inline bool look_is_safe(struct look_env *env, u32 n, u64 at)
+{
+    struct waits_looker *l = env->looker;
+    if (at >= l->safe_begin && at + n <= l->safe_end && at + n >= at)
+        return true;
+    bpf_find_vma(env->task, at, check_memory, env, 0);
+    return at >= l->safe_begin && at + n <= l->safe_end && at + n >= at;
+}
+
+/* Reads another task's memory, in blocks that mostly serve the next reads too. */
 static __noinline int look_read(struct look_env *env, u64 *to, u32 n, u64 at)
 {
     struct waits_looker *l = env->looker;
     u64 block_at = at & ~(u64)(WAITS_BLOCK_BYTES - 1);
-    if (!l || n > WAITS_READ_MAX)
+    if (!l || n > WAITS_READ_MAX || !look_is_safe(env, n, at))
         return -1;
-    if (at < l->safe_begin || at + n > l->safe_end || at + n < at) {
-        bpf_find_vma(env->task, at, check_memory, env, 0);
-        if (at < l->safe_begin || at + n > l->safe_end || at + n < at)
-            return -1;
-    }
     u32 first = (u32)(at - block_at) / 8;
     if (at & 7 || n & 7 || first + n / 8 > WAITS_BLOCK_BYTES / 8)
         return (int)bpf_copy_from_user_task(to, n, (const void *)at, env->task, 0);
@@ -265,6 +267,21 @@ static __noinline int look_read(struct look_env *env, u64 *to, u32 n, u64 at)
 #undef UNWIND_READ
 #undef UNWIND_ENV
 #define UNWIND_ENV struct walk_env *
+
+static __noinline int look_copy(struct look_env *env, void *to, u32 n, u64 at)
+{
+    if (!env->looker || n > EVENT_ATTRS_MAX || !look_is_safe(env, n, at))
+        return -1;
+    return (int)bpf_copy_from_user_task(to, n, (const void *)at, env->task, 0);
+}
+
+#define CONTEXT_NAME(x)              look_context_##x
+#define CONTEXT_ENV                  struct look_env *
+#define CONTEXT_READ(env, to, n, at) look_copy((env), (to), (n), (at))
+#include "probe/bpf/context_read.bpf.h"
+#undef CONTEXT_NAME
+#undef CONTEXT_ENV
+#undef CONTEXT_READ
 
 static long look_step_callback(u32 i, void *p)
 {
@@ -331,6 +348,8 @@ static __always_inline bool walk_waiting(struct look *k, struct waits_looker *l,
     } else {
         struct look_env env = {.looker = l, .task = task};
         bpf_loop(UNWIND_USER_FRAMES_MAX + 1, look_step_callback, &env, 0);
+        if (k->process->context.kind != THREAD_CONTEXT_NONE)
+            look_context_read(&env, &s->context, task, &k->process->context);
     }
     if (task->on_cpu || switches_of(task) != switches)
         return false;

@@ -237,8 +237,8 @@ static __always_inline bool send_sample(struct probe_scratch *s)
     e->attrs_len = attrs;
     if (s->context.has_span) {
         e->head.flags |= EVENT_IN_SPAN;
-        __builtin_memcpy(e->trace_id, s->context.trace_id, sizeof(e->trace_id));
-        __builtin_memcpy(e->span_id, s->context.span_id, sizeof(e->span_id));
+        __builtin_memcpy(e->trace_id, s->context.record.trace_id, sizeof(e->trace_id));
+        __builtin_memcpy(e->span_id, s->context.record.span_id, sizeof(e->span_id));
     } else {
         __builtin_memset(e->trace_id, 0, sizeof(e->trace_id));
         __builtin_memset(e->span_id, 0, sizeof(e->span_id));
