@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent_internal.h"
+#include "agent/thread_context.h"
 #include "agent/window_lines.h"
 #include "base/clock.h"
 #include "base/must.h"
@@ -297,6 +298,7 @@ static void process_learnt(void *arg, struct process *p)
 {
     struct agent *a = arg;
 
+    thread_context_find(a->processes, a->inspector, p);
     if (p->has_jit)
         process_want_jit_names(a->processes, p, loop_now_ns(a->loop));
 }

@@ -2,6 +2,7 @@
 
 #include "agent/agent_internal.h"
 #include "base/clock.h"
+#include "base/hex.h"
 
 #define MILLION 1000000
 
@@ -10,10 +11,57 @@ static int64_t unix_ns(void)
     return clock_wall_ns(clock_real());
 }
 
+static bool is_zero(const uint8_t *p, size_t n)
+{
+    uint8_t any = 0;
+
+    for (size_t i = 0; i < n; i++)
+        any |= p[i];
+    return any == 0;
+}
+
+/* Takes an id that a label has in hex; false when it is none. */
+static bool take_id(struct window_sample *s, struct bytes key, struct bytes value)
+{
+    if (bytes_are(key, "trace_id") || bytes_are(key, "traceID"))
+        return hex_decode(value, s->span.trace_id, sizeof(s->span.trace_id));
+    if (bytes_are(key, "span_id") || bytes_are(key, "spanID") || bytes_are(key, "profile_id"))
+        return hex_decode(value, s->span.span_id, sizeof(s->span.span_id));
+    return false;
+}
+
+/* Labels of Go that are ids are the span, and the rest attributes. One id alone is no span, and
+ * stays among them. */
+static void take_labels(struct window_sample *s, uint8_t room[EVENT_ATTRS_MAX])
+{
+    struct window_sample with = *s;
+    uint32_t kept = 0;
+
+    for (uint32_t at = 0; at + 2 <= s->attrs_len;) {
+        const uint8_t *p = s->attrs + at;
+        uint32_t n = 2u + p[0] + p[1];
+        if (n > s->attrs_len - at)
+            break;
+        at += n;
+        if (take_id(&with, (struct bytes){p + 2, p[0]}, (struct bytes){p + 2 + p[0], p[1]}))
+            continue;
+        memcpy(room + kept, p, n);
+        kept += n;
+    }
+    if (is_zero(with.span.trace_id, sizeof(with.span.trace_id)) ||
+        is_zero(with.span.span_id, sizeof(with.span.span_id)))
+        return;
+    s->span = with.span;
+    s->span.is_set = true;
+    s->attrs = room;
+    s->attrs_len = kept;
+}
+
 /* A sample in the window's terms. `places` has room for all its frames. */
 static struct window_sample in_window(struct agent *a, struct process *p,
                                       const struct event_sample *e, place *places)
 {
+    static uint8_t labels[EVENT_ATTRS_MAX];
     const uint64_t *addresses = (const uint64_t *)(e + 1);
     struct window_sample s = {.process = p,
                               .places = places,
@@ -36,6 +84,8 @@ static struct window_sample in_window(struct agent *a, struct process *p,
         memcpy(s.span.trace_id, e->trace_id, sizeof(s.span.trace_id));
         memcpy(s.span.span_id, e->span_id, sizeof(s.span.span_id));
     }
+    if (p->context.kind == THREAD_CONTEXT_GO_LABELS)
+        take_labels(&s, labels);
     if (a->attributes & AGENT_ATTRIBUTE_THREAD)
         memcpy(s.comm, e->comm, sizeof(s.comm));
     if (a->attributes & AGENT_ATTRIBUTE_TID)
@@ -75,6 +125,9 @@ static void count(struct agent *a, const struct window_sample *s)
         return;
     process_hold(s->process);
     want_names(a, s);
+    struct bytes attrs = {s->attrs, s->attrs_len};
+    if (s->process->identity && identity_misses_key(s->process->identity, attrs))
+        process_look_later(s->process);
 }
 
 static place *scratch(void)
@@ -150,7 +203,8 @@ static void take_sample(struct agent *a, const struct event_sample *e)
     judge(p, e);
     if (e->kind == SAMPLE_CPU)
         feel_heat(a, p);
-    if (p->state == PROCESS_ASKED && p->asks == 0 && (!is_young || a->o.is_recording))
+    bool is_new = p->state == PROCESS_ASKED && p->asks == 0 && (!is_young || a->o.is_recording);
+    if (is_new || (p->look_again_ns && now >= p->look_again_ns))
         process_table_look(a->processes, p, now);
     if (e->kind == SAMPLE_WALL || e->kind == SAMPLE_OFF_CPU) {
         (void)waits_event(a->waits, &e->head);

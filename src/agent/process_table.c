@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/window.h"
@@ -16,6 +17,10 @@
 #define BUCKETS       1024
 #define LOOK_FIRST_NS (SECOND_NS / 10)
 #define LOOK_LAST_NS  (25 * SECOND_NS)
+
+/* Programs come to say who they are after they have started: young ones are looked at again. */
+#define YOUNG_NS       (30 * SECOND_NS)
+#define YOUNG_AGAIN_NS (2 * SECOND_NS)
 
 #define JIT_AGAIN_NS   (5 * SECOND_NS)
 #define INSPECT_MEMORY ((size_t)4 << 20)
@@ -228,6 +233,15 @@ static void publish(struct process_table *t, struct process *p)
     p->is_published = probe_process_put(t->o.probe, p->tgid, &value, list, p->n_mappings) == 0;
 }
 
+void process_table_set_context(struct process_table *t, struct process *p,
+                               const struct thread_context_place *context)
+{
+    if (memcmp(&p->context, context, sizeof(*context)) == 0)
+        return;
+    p->context = *context;
+    publish(t, p);
+}
+
 static void take_mappings(struct process_table *t, struct process *p,
                           const struct inspect_process *seen)
 {
@@ -286,6 +300,8 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     p->is_kernel = seen->is_kernel_thread;
     memcpy(p->ports, seen->ports, sizeof(p->ports));
     p->n_ports = seen->n_ports;
+    if (p->code_start != seen->code_start || p->stack_start != seen->stack_start)
+        p->context = (struct thread_context_place){0}; /* it called exec */
     p->code_start = seen->code_start;
     p->stack_start = seen->stack_start;
     if (seen->comm.len > 0)
@@ -332,10 +348,28 @@ static void looked(void *arg, int r, struct bytes data, int fd, const char *text
     free(l);
 }
 
+/* When to look at a process the next time, if it is young: at four times its age. */
+static int64_t when_again(const struct process *p, int64_t now_ns)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    int64_t age = ts.tv_sec * SECOND_NS + ts.tv_nsec - (int64_t)p->start_ns;
+    if (age > YOUNG_NS)
+        return 0;
+    return now_ns + (age * 3 > YOUNG_AGAIN_NS ? age * 3 : YOUNG_AGAIN_NS);
+}
+
+void process_look_later(struct process *p)
+{
+    p->look_again_ns = 1;
+}
+
 void process_table_look(struct process_table *t, struct process *p, int64_t now_ns)
 {
     if (now_ns < p->next_ask_ns || !p->is_current)
         return;
+    p->look_again_ns = when_again(p, now_ns);
     int64_t wait = p->asks < 9 ? LOOK_FIRST_NS << p->asks : LOOK_LAST_NS;
     p->asks++;
     p->asked_ns = now_ns;

@@ -66,6 +66,7 @@ struct process {
     int64_t next_ask_ns; /* not before */
     uint32_t asks;
     int64_t seen_ns;
+    int64_t look_again_ns; /* what it says about itself may be more by then; 0: it is known */
 
     /* For status: walks of this process that reached the outermost frame, and others. */
     uint64_t samples, complete, young;
@@ -105,12 +106,18 @@ struct process *process_table_find(struct process_table *t, uint32_t tgid);
 
 /* It was sampled and is not known as it is: look at it, unless that was done just now. */
 void process_table_look(struct process_table *t, struct process *p, int64_t now_ns);
+/* The same when the next sample of it comes. */
+void process_look_later(struct process *p);
 void process_table_exited(struct process_table *t, uint32_t tgid);
 /* All processes of the machine are looked at. */
 void process_table_list(struct process_table *t);
 
 void process_hold(struct process *p);
 void process_let_go(struct process_table *t, struct process *p);
+
+/* Where its threads tell their spans, for the probe. */
+void process_table_set_context(struct process_table *t, struct process *p,
+                               const struct thread_context_place *context);
 
 /* The place of a user address: `is_exact` when it is no return address. */
 place process_place(const struct process *p, uint64_t address, bool is_exact);

@@ -28,7 +28,7 @@ struct identity {
     uint32_t n_keys;
     uint32_t kinds;
     const char *why_not;
-    bool has_threads; /* its context says how threads keep theirs: keys are numbers */
+    enum identity_threads threads;
     bool is_go;
 };
 
@@ -440,6 +440,15 @@ static void decide(struct finding *d)
     }
 }
 
+static enum identity_threads threads_of(struct bytes version)
+{
+    if (version.len == 0)
+        return IDENTITY_THREADS_UNSAID;
+    if (bytes_are(version, "tls_v1") || bytes_are(version, "tlsdesc_v1_dev"))
+        return IDENTITY_THREADS_TLS;
+    return bytes_are(version, "go_pprof_labels_v1") ? IDENTITY_THREADS_GO : IDENTITY_THREADS_OTHER;
+}
+
 /* How its threads number the keys of their attributes. */
 static void learn_keys(struct finding *d)
 {
@@ -449,10 +458,11 @@ static void learn_keys(struct finding *d)
     if (d->p->context.len == 0)
         return;
     identity_context_threads(d->p->context, &schema);
-    i->has_threads = schema.version.len > 0 && !bytes_start_with(schema.version, BYTES("go_"));
-    if (i->has_threads)
-        i->keys = must_calloc(schema.n_keys + 1, sizeof(*i->keys));
-    for (uint32_t k = 0; i->has_threads && k < schema.n_keys; k++) {
+    i->threads = threads_of(schema.version);
+    if (i->threads != IDENTITY_THREADS_TLS)
+        return;
+    i->keys = must_calloc(schema.n_keys + 1, sizeof(*i->keys));
+    for (uint32_t k = 0; k < schema.n_keys; k++) {
         bool is_sound = is_key(schema.keys[k]);
         i->keys[i->n_keys++] = keep_text(i, is_sound ? schema.keys[k] : (struct bytes){0});
     }
@@ -549,20 +559,38 @@ uint32_t identity_kinds(const struct identity *i)
     return i->kinds;
 }
 
+enum identity_threads identity_threads(const struct identity *i)
+{
+    return i ? i->threads : IDENTITY_THREADS_UNSAID;
+}
+
+/* Labels of Go have names for keys, others numbers. */
+static bool has_names(const struct identity *i)
+{
+    return i->is_go && i->threads != IDENTITY_THREADS_TLS;
+}
+
+bool identity_misses_key(const struct identity *i, struct bytes attrs)
+{
+    for (size_t at = 0; !has_names(i) && at + 2 <= attrs.len; at += 2u + attrs.data[at + 1])
+        if (attrs.data[at] >= i->n_keys)
+            return true;
+    return false;
+}
+
 bool identity_sample_attribute(const struct identity *i, struct bytes attrs, uint32_t *at,
                                struct bytes *ret_key, struct bytes *ret_value)
 {
     while (attrs.len >= 2 && *at <= attrs.len - 2) {
         const uint8_t *entry = attrs.data + *at;
         size_t left = attrs.len - *at - 2;
-        bool has_names = i->is_go && !i->has_threads;
-        size_t key_len = has_names ? entry[0] : 0, value_len = entry[1];
+        size_t key_len = has_names(i) ? entry[0] : 0, value_len = entry[1];
         if (key_len + value_len > left)
             return false;
         *at += (uint32_t)(2 + key_len + value_len);
         struct bytes value = {entry + 2 + key_len, value_len};
         struct bytes key = {entry + 2, key_len};
-        if (!has_names && entry[0] < i->n_keys)
+        if (!has_names(i) && entry[0] < i->n_keys)
             key = bytes_of((const char *)i->text + i->keys[entry[0]]);
         if (!is_key(key) || utf8_sound(value) != value_len)
             continue;

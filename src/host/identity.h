@@ -80,6 +80,19 @@ struct bytes identity_value(const struct identity *i, const char *key);
 bool identity_sample_attribute(const struct identity *i, struct bytes attrs, uint32_t *at,
                                struct bytes *ret_key, struct bytes *ret_value);
 
+/* Whether an attribute has a number for a key that the process context did not have when it was
+ * read: it may have it by now. */
+bool identity_misses_key(const struct identity *i, struct bytes attrs);
+
+/* How the process context says that threads tell their spans (threadlocal.schema_version). */
+enum identity_threads {
+    IDENTITY_THREADS_UNSAID,
+    IDENTITY_THREADS_TLS, /* "tls_v1", "tlsdesc_v1_dev": otel_thread_ctx_v1 */
+    IDENTITY_THREADS_GO,  /* "go_pprof_labels_v1" */
+    IDENTITY_THREADS_OTHER,
+};
+enum identity_threads identity_threads(const struct identity *i);
+
 /*
  * Whether a process is meant by a pattern of include, exclude or type_rules: "uid:N", "pid:N",
  * "service:GLOB", "cgroup:GLOB", or a glob on its program (on the base name when it has no slash).

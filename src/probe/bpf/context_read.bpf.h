@@ -36,8 +36,8 @@ static __always_inline void CONTEXT_NAME(record)(CONTEXT_ENV env, struct probe_t
     struct context_record *r = &c->record;
     if (!at || CONTEXT_READ(env, r, CONTEXT_RECORD_BYTES, at) || r->valid != 1)
         return;
-    const u64 *ids = (const u64 *)r->trace_id;
-    c->has_span = (ids[0] | ids[1]) != 0;
+    const u64 *ids = (const u64 *)r;
+    c->has_span = (ids[0] | ids[1]) && ids[2];
     u32 n = r->attrs_len;
     if (n > CONTEXT_ATTRS_MAX)
         n = CONTEXT_ATTRS_MAX;
@@ -126,8 +126,8 @@ static __always_inline void CONTEXT_NAME(labels)(CONTEXT_ENV env, struct probe_t
 
 /* What the thread says about itself, into `c`, which is empty. */
 static __noinline int CONTEXT_NAME(read)(CONTEXT_ENV env, struct probe_thread_context *c,
-                                                   struct task_struct *task,
-                                                   const struct thread_context_place *place)
+                                         struct task_struct *task,
+                                         const struct thread_context_place *place)
 {
     if (!c || !place)
         return 0;
