@@ -138,16 +138,22 @@ static struct profile *profile_for(struct publisher *p, uint32_t resource, enum 
 static uint32_t attrs_of(struct publisher *p, const struct window_sample *s)
 {
     struct dict *d = p->dict;
-    uint32_t ids[ATTRS_MAX];
+    uint32_t ids[ATTRS_MAX], keys[ATTRS_MAX];
     size_t n = 0;
     struct bytes key, value;
 
     for (uint32_t at = 0;
          n < ATTRS_MAX - 4 && s->process->identity &&
          identity_sample_attribute(s->process->identity, (struct bytes){s->attrs, s->attrs_len},
-                                   &at, &key, &value);)
-        ids[n++] = dict_string_attribute(d, dict_string(d, key),
-                                         naming_string(p->o->naming, MASK_LABELS, value));
+                                   &at, &key, &value);) {
+        uint32_t name = dict_string(d, key);
+        size_t i = 0;
+        while (i < n && keys[i] != name) /* the last of a key counts */
+            i++;
+        keys[i] = name;
+        ids[i] = dict_string_attribute(d, name, naming_string(p->o->naming, MASK_LABELS, value));
+        n = i == n ? n + 1 : n;
+    }
     if (s->comm[0])
         ids[n++] = string_attribute(d, "thread.name", bytes_of(s->comm));
     if (s->tid)

@@ -5,6 +5,8 @@
 
 #define CONTEXT_NAME    "otel_thread_ctx_v1"
 #define RELOCATIONS_MAX ((uint64_t)1 << 22)
+#define G_NAME          "runtime.tlsg"
+#define NAME_BYTES      32
 #define CHUNK           ((size_t)24 * 2048)
 #define CODE_MAX        ((uint64_t)8 << 20)
 
@@ -92,14 +94,49 @@ static void read_relocations(const struct elf_file *f, const struct elf_section 
     }
 }
 
+/* The value of a thread's variable, from .symtab. `size` is that of its name with the NUL. */
+static bool named_variable(const struct elf_file *f, const char *name, size_t size, uint64_t *ret)
+{
+    const struct elf_section *s = elf_find_section(f, ".symtab");
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK);
+    char text[NAME_BYTES];
+
+    if (!s || s->link == 0 || s->link >= f->n_sections)
+        return false;
+    for (uint64_t at = 0; chunk && at + 24 <= s->size;) {
+        size_t n = s->size - at < CHUNK ? (size_t)(s->size - at) : CHUNK;
+        if (elf_read_into(f, s->offset + at, chunk, n, NULL) < 0)
+            return false;
+        for (size_t i = 0; i + 24 <= n; i += 24) {
+            const uint8_t *p = chunk + i;
+            if (ELF64_ST_TYPE(p[4]) != STT_TLS ||
+                elf_read_into(f, f->sections[s->link].offset + elf_u32(f, p), text, size, NULL) <
+                    0 ||
+                memcmp(text, name, size) != 0)
+                continue;
+            *ret = elf_u64(f, p + 8);
+            return true;
+        }
+        at += n;
+    }
+    return false;
+}
+
 static void find_context(struct elf_file *f, struct parse_facts *ret)
 {
     struct tls_kinds kinds;
     struct dynamic_symbol s;
     struct found found = {0};
 
-    if (!kinds_of(f->machine, &kinds) || !parse_dynsym_find(f, CONTEXT_NAME, &s) ||
-        s.type != STT_TLS)
+    if (!f->is_64 || !kinds_of(f->machine, &kinds))
+        return;
+    if (!elf_find_section(f, ".dynsym")) { /* a static program exports nothing */
+        ret->has_thread_context = named_variable(f, CONTEXT_NAME, sizeof(CONTEXT_NAME), &s.value) &&
+                                  local_offset(f, s.value, &ret->tls_offset);
+        ret->tls_model = PARSE_TLS_LOCAL;
+        return;
+    }
+    if (!parse_dynsym_find(f, CONTEXT_NAME, &s) || s.type != STT_TLS)
         return;
     for (size_t i = 1; i < f->n_sections; i++) {
         if (f->sections[i].type == SHT_RELA)
@@ -115,35 +152,6 @@ static void find_context(struct elf_file *f, struct parse_facts *ret)
         return;
     }
     ret->has_thread_context = true;
-}
-
-/* The value of the variable that Go's linker calls runtime.tlsg, from .symtab. */
-static bool named_g(const struct elf_file *f, uint64_t *ret)
-{
-    static const char name[] = "runtime.tlsg";
-    const struct elf_section *s = elf_find_section(f, ".symtab");
-    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK);
-    char text[sizeof(name)];
-
-    if (!s || s->link == 0 || s->link >= f->n_sections)
-        return false;
-    for (uint64_t at = 0; chunk && at + 24 <= s->size;) {
-        size_t n = s->size - at < CHUNK ? (size_t)(s->size - at) : CHUNK;
-        if (elf_read_into(f, s->offset + at, chunk, n, NULL) < 0)
-            return false;
-        for (size_t i = 0; i + 24 <= n; i += 24) {
-            const uint8_t *p = chunk + i;
-            if (ELF64_ST_TYPE(p[4]) != STT_TLS ||
-                elf_read_into(f, f->sections[s->link].offset + elf_u32(f, p), text, sizeof(text),
-                              NULL) < 0 ||
-                memcmp(text, name, sizeof(name)) != 0)
-                continue;
-            *ret = elf_u64(f, p + 8);
-            return true;
-        }
-        at += n;
-    }
-    return false;
 }
 
 /* The offset in an instruction that reads g: mov %fs:OFFSET, %r14 (before Go 1.17: %rcx), or in a
@@ -194,7 +202,7 @@ static void find_g(const struct elf_file *f, struct parse_facts *ret)
     local_offset(f, 0, &first);
     if (first == -8)
         ret->go_tls_offset = first;
-    else if (named_g(f, &value))
+    else if (named_variable(f, G_NAME, sizeof(G_NAME), &value))
         local_offset(f, value, &ret->go_tls_offset);
     else
         coded_g(f, &ret->go_tls_offset);

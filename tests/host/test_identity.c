@@ -731,6 +731,10 @@ static void a_process_context_tells_attributes_and_keys_of_threads(struct test *
     CHECK(t, bytes_are(key, "http.route") && bytes_are(of, "/ab"));
     CHECK(t, !identity_sample_attribute(k.found, attrs, &at, &key, &of));
     CHECK_STR(t, value(&k, "threadlocal.schema_version"), "");
+    CHECK_INT(t, identity_threads(k.found), IDENTITY_THREADS_TLS);
+    CHECK(t, identity_misses_key(k.found, attrs));
+    CHECK(t, !identity_misses_key(k.found, BYTES("\x01\x02me\x00\x01x")));
+    CHECK(t, !identity_misses_key(k.found, BYTES("\x01\x02me\x07")));
     forget(&k);
     identity_context_threads(buf_bytes(&b), &schema);
     CHECK(t, bytes_are(schema.version, "tlsdesc_v1_dev"));
