@@ -17,6 +17,9 @@
 #define TABLE_IDLE_S   60
 #define IMAGE_MAX      ((uint64_t)64 << 20)
 #define TABLES_AT_ONCE 8
+#define HANGS_MAX      3
+#define RETRY_NS       SECOND_NS
+#define RETRIES_ASKED  16 /* questions that may be open while something is tried again */
 
 struct code_files {
     struct code_files_options o;
@@ -238,15 +241,13 @@ static void got_open(struct code_files *files, struct code_file *f, int r, struc
             go_on(files, f);
         return;
     }
+    bool was_unwind = f->unwind == CODE_PART_ASKED;
+    files->tables_asked -= was_unwind;
     if (f->state == CODE_FILE_ASKED)
         f->state = CODE_FILE_BAD;
     if (f->names == CODE_PART_ASKED || f->state == CODE_FILE_BAD)
         f->names = CODE_PART_MISSING;
-    if (f->unwind == CODE_PART_ASKED) {
-        f->unwind = CODE_PART_NONE;
-        files->tables_asked--;
-    }
-    if (f->state == CODE_FILE_BAD) {
+    if (was_unwind || f->state == CODE_FILE_BAD) {
         f->unwind = CODE_PART_MISSING;
         put_frame_pointers(files, f);
     }
@@ -261,6 +262,18 @@ static void got_debug(struct code_files *files, struct code_file *f, int r, int 
     ask_names(files, f);
 }
 
+/* No fault of the file, or perhaps none: its process is gone, nobody had time, a worker hung. */
+static void note_failure(struct code_file *f, int r)
+{
+    bool hung = r == -ETIMEDOUT || r == -EPIPE;
+
+    f->hangs += hung;
+    if (r == -ESRCH || r == -EAGAIN || (hung && f->hangs < HANGS_MAX)) {
+        f->is_untried = true;
+        f->retry_ns = 0;
+    }
+}
+
 static void answered(void *arg, int r, struct bytes data, int fd, const char *text)
 {
     struct asking *a = arg;
@@ -268,6 +281,8 @@ static void answered(void *arg, int r, struct bytes data, int fd, const char *te
     struct code_file *f = code_files_get(files, a->number);
 
     files->asked--;
+    if (f)
+        note_failure(f, r);
     if (r < 0 && f && files->o.complain)
         files->o.complain(files->o.arg, f, r, text);
     if (f && r != -ECANCELED) {
@@ -462,6 +477,38 @@ static struct code_file *new_file(struct code_files *files, const struct inspect
     return f;
 }
 
+static bool is_asked(const struct code_file *f)
+{
+    return f->state == CODE_FILE_ASKED || f->names == CODE_PART_ASKED ||
+           f->unwind == CODE_PART_ASKED;
+}
+
+static void try_again(struct code_files *files, struct code_file *f)
+{
+    f->is_untried = false;
+    f->tries++;
+    if (f->unwind == CODE_PART_MISSING) {
+        f->unwind = CODE_PART_NONE;
+        probe_file_clear(files->o.probe, f->number);
+    }
+    if (f->names == CODE_PART_MISSING)
+        f->names = CODE_PART_NONE;
+    if (f->state == CODE_FILE_BAD) {
+        f->state = CODE_FILE_ASKED;
+        ask_open(files, f);
+    }
+}
+
+static void may_try_again(struct code_files *files, struct code_file *f, int64_t now_ns)
+{
+    if (!f->is_untried || f->refs == 0 || is_asked(f) || files->asked > RETRIES_ASKED)
+        return;
+    if (f->retry_ns == 0)
+        f->retry_ns = now_ns + (RETRY_NS << (f->tries < 5 ? f->tries : 5));
+    else if (now_ns >= f->retry_ns)
+        try_again(files, f);
+}
+
 struct code_file *code_files_hold(struct code_files *files, const struct inspect_process *p,
                                   const struct inspect_mapping *m)
 {
@@ -481,6 +528,8 @@ struct code_file *code_files_hold(struct code_files *files, const struct inspect
         found->start_ns = p->start_ns;
         found->begin = m->begin;
         found->end = m->end;
+        if (found->is_untried && found->hangs == 0 && !is_asked(found))
+            try_again(files, found);
     }
     return found;
 }
@@ -511,8 +560,7 @@ static void free_idle(struct code_files *files, uint32_t i, int64_t now_ns)
 {
     struct code_file *f = files->by_number[i];
 
-    if (f->refs > 0 || f->state == CODE_FILE_ASKED || f->unwind == CODE_PART_ASKED ||
-        f->names == CODE_PART_ASKED) {
+    if (f->refs > 0 || is_asked(f)) {
         f->idle_since = 0;
         return;
     }
@@ -536,9 +584,7 @@ static void close_idle(const struct code_files *files, struct code_file *f, int6
         f->opened_ns = now_ns;
     }
     bool is_done = f->names >= CODE_PART_READY && f->unwind >= CODE_PART_READY;
-    bool is_asked =
-        f->names == CODE_PART_ASKED || f->unwind == CODE_PART_ASKED || f->state == CODE_FILE_ASKED;
-    if (is_asked || files->o.keeps_open || (!is_done && now_ns - f->opened_ns < FD_IDLE_NS))
+    if (is_asked(f) || files->o.keeps_open || (!is_done && now_ns - f->opened_ns < FD_IDLE_NS))
         return;
     close_fd(&f->fd);
     close_fd(&f->debug_fd);
@@ -554,6 +600,7 @@ void code_files_tick(struct code_files *files, int64_t now_ns)
         if (f->unwind == CODE_PART_NONE && f->state == CODE_FILE_KNOWN && u->last_used != 0 &&
             files->tables_asked < TABLES_AT_ONCE)
             ask_unwind(files, f);
+        may_try_again(files, f, now_ns);
         close_idle(files, f, now_ns);
         free_idle(files, i, now_ns);
     }

@@ -45,6 +45,10 @@ struct code_file {
     int64_t opened_ns;  /* monotonic */
     int64_t idle_since; /* monotonic: nobody maps it; 0: somebody does */
     bool has_no_room;   /* its table did not fit */
+    bool is_untried;    /* what is missing of it may be there after another try */
+    unsigned hangs;     /* of workers, on it: few are enough, as its owner may make them */
+    unsigned tries;     /* in vain */
+    int64_t retry_ns;   /* monotonic: the next; 0: to be set */
     bool wants_debug;   /* has no symbols of its own, and a debug file has not been looked for */
     unsigned debug_tried;
     bool offered; /* for upload */
@@ -85,6 +89,12 @@ struct code_file *code_files_hold(struct code_files *files, const struct inspect
                                   const struct inspect_mapping *m);
 void code_files_let_go(struct code_files *files, struct code_file *f);
 struct code_file *code_files_get(struct code_files *files, uint32_t number); /* or NULL */
+
+/* It is not known, and may be later. */
+static inline bool code_file_is_pending(const struct code_file *f)
+{
+    return f->state == CODE_FILE_ASKED || (f->state == CODE_FILE_BAD && f->is_untried);
+}
 
 /* False when its bias is not known: no part of the file that is code is mapped there. */
 bool code_file_bias(const struct code_file *f, const struct inspect_mapping *m, uint64_t *ret);

@@ -204,7 +204,7 @@ static bool place_mappings(struct process *p)
             continue;
         struct inspect_mapping im = {.begin = m->begin, .end = m->end, .offset = m->offset};
         m->is_placed = code_file_bias(m->file, &im, &m->bias);
-        if (!m->is_placed && m->file->state == CODE_FILE_ASKED)
+        if (!m->is_placed && code_file_is_pending(m->file))
             is_complete = false;
     }
     return is_complete;

@@ -141,9 +141,9 @@ class Agent:
     @property
     def address(self):
         found = wait_for(lambda: self.process.poll() is not None or
-                         re.search(r"/status are at (\S+)", self.log))
+                         re.findall(r"/status are at (\S+)", self.log))
         assert found is not True, self.log
-        return found[1]
+        return found[-1]  # another one when the relay was started again
 
     def get(self, path, host=None):
         request = urllib.request.Request(f"http://{self.address}{path}")
