@@ -322,56 +322,6 @@ def test_files_that_are_not_what_they_seem(server, crowd, library, tmp_path):
     assert "restart" not in attack.agent.log
 
 
-# ---- Memory
-
-def test_memory_that_nobody_gets_hangs_only_workers(server, crowd, library, tmp_path):
-    elf, at = library
-    big = {**os.environ, "OTEL_SERVICE_NAME": "its-pages", "FILL": "x" * 30000}
-    crowd.add("hostile_pages", "environ", env=big)
-    crowd.add("hostile_pages", "context", env=big)
-    crowd.add("hostile_pages", "stack", env=big)
-    (tmp_path / "lib").write_bytes(elf)
-    mount = tmp_path / "mount"
-    mount.mkdir()
-    for _ in range(3):
-        crowd.add("hostile_fuse", mount, tmp_path / "lib", at)
-    with Attack(tmp_path, server, crowd, "--types", "cpu,wall", "--include", "*/plain", "--include",
-                "*/hostile_*") as attack:
-        wait_for(lambda: attack.status()["workers"]["inspector"]["killed"] >= 2, 30)
-        # They are given up, and others that come are looked at at once.
-        wait_for(lambda: attack.fresh_status()["workers"]["inspector"]["killed"] ==
-                 attack.fresh_status()["workers"]["inspector"]["killed"], 40)
-        late = subprocess.Popen([agent.workload("plain"), "300"],
-                                env={"OTEL_SERVICE_NAME": "late"})
-        crowd.others.append(late)
-        wait_for(lambda: "late" in attack.status()["services"], 10)
-    assert service(server, "honest", "wall")
-
-
-# ---- Too much
-
-def test_more_of_everything_than_anybody_needs(server, crowd, tmp_path):
-    same = tmp_path / "same"
-    same.write_bytes(agent.workload("plugin.so").read_bytes())
-    os.truncate(same, 16 << 20)
-    files = tmp_path / "files"
-    files.mkdir()
-    crowd.add("hostile_maps", "same", same)
-    crowd.add("hostile_maps", "many")
-    crowd.add("hostile_stack")
-    crowd.add("hostile_storm")
-    with Attack(tmp_path, server, crowd) as attack:
-        time.sleep(3)
-        crowd.add("hostile_maps", "files", files)
-        time.sleep(7)
-        late = subprocess.Popen([agent.workload("plain"), "300"], env={"OTEL_SERVICE_NAME": "late"})
-        crowd.others.append(late)
-        wait_for(lambda: any(p["service"] == "late" and p["complete"] > 20
-                             for p in attack.status()["processes"]), 20)
-    assert agent.share_of(service(server, "late"), "hot_sixty") > 0.4
-    assert attack.last["workers"]["inspector"]["died"] == 0, attack.last["workers"]
-
-
 # ---- Names
 
 def test_names_that_want_to_be_more(server, crowd, tmp_path):
