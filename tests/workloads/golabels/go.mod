@@ -1,0 +1,3 @@
+module example.com/golabels
+
+go 1.18
