@@ -138,6 +138,15 @@ static bool is_same_start(uint64_t a, uint64_t b)
     return a == 0 || b == 0 || apart < 2 * START_TICK_NS;
 }
 
+/* One that has ended, and that something of the window is about: its last waits are told late. */
+static struct process *ended(struct process_table *t, uint32_t tgid, uint64_t start_ns)
+{
+    for (struct process *p = t->detached; p && start_ns; p = p->next)
+        if (p->tgid == tgid && is_same_start(p->start_ns, start_ns))
+            return p;
+    return NULL;
+}
+
 struct process *process_table_get(struct process_table *t, uint32_t tgid, uint64_t start_ns,
                                   const char *comm, int64_t now_ns)
 {
@@ -147,6 +156,8 @@ struct process *process_table_get(struct process_table *t, uint32_t tgid, uint64
         retire(t, p);
         p = NULL;
     }
+    if (!p)
+        p = ended(t, tgid, start_ns);
     if (!p) {
         struct process *last = t->count >= t->o.max ? oldest(t) : NULL;
         if (last)
