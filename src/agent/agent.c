@@ -25,6 +25,7 @@
 #define OFF_CPU_WALKS    5 /* a second */
 #define PROCESSES_MAX    8192
 #define BURST_NS         (60 * SECOND_NS)
+#define HELD_NS          (3 * SECOND_NS)
 #define FINISH_MS        3000
 #define OFF_CPU_USUAL_NS (10 * SECOND_NS / 1000)
 
@@ -184,7 +185,7 @@ static void every_second(struct agent *a, int64_t now_ns)
     a->next_second_ns = now_ns + SECOND_NS;
     probe_settings(a->probe)->now_s = (uint32_t)(now_ns / SECOND_NS) + 1;
     govern(a, now_ns);
-    if (a->rate > 0)
+    if (a->rate > 0 && !a->is_held)
         set_rate(a, a->rate); /* CPUs that have come are taken in */
     if (now_ns >= a->next_status_ns) {
         a->next_status_ns = now_ns + STATUS_NS;
@@ -228,10 +229,30 @@ static int64_t next_tick(const struct agent *a, int64_t now_ns)
     return due;
 }
 
+/* A recording begins when what runs already is known, so that its first stacks are whole. */
+static void begin_if_known(struct agent *a, int64_t now_ns)
+{
+    struct code_files_stats files;
+
+    code_files_stats(a->files, &files);
+    bool is_known = files.asked == 0 && process_table_asking(a->processes) == 0;
+    if (!a->is_held || (!is_known && now_ns < a->held_until_ns))
+        return;
+    a->is_held = false;
+    a->window->start_unix_ns = clock_wall_ns(clock_real());
+    obey(a);
+}
+
+bool agent_is_sampling(const struct agent *a)
+{
+    return !a->is_held;
+}
+
 static void tick(struct agent *a)
 {
     int64_t now = loop_now_ns(a->loop);
 
+    begin_if_known(a, now);
     if (!a->is_finishing) {
         agent_drain(a);
         walk_threads(a, now);
@@ -511,7 +532,8 @@ static int start(struct agent *a, struct error *err)
     a->attributes = attribute_bits(&a->config->sample_attributes);
     start_governor(a);
     start_tables(a);
-    process_table_list(a->processes);
+    if (!a->o.is_picky)
+        process_table_list(a->processes);
     return 0;
 }
 
@@ -531,7 +553,10 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     int64_t now = clock_monotonic_ns(clock_real());
     agent_close_window(a); /* opens the first */
     a->window_end_ns = a->o.is_recording ? INT64_MAX : now + a->config->window_ns;
-    obey(a);
+    a->is_held = a->o.is_recording && !a->o.is_picky;
+    a->held_until_ns = now + HELD_NS;
+    if (!a->is_held)
+        obey(a);
     a->tick_timers.expired = ticked;
     loop_add_timers(a->loop, &a->tick_timers);
     loop_timer_start(&a->tick_timers, &a->tick, now + TICK_FAST_NS);

@@ -28,6 +28,9 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
 /* This process, and its children, are profiled too. */
 void agent_pick(struct agent *a, uint32_t pid);
 
+/* A recording of what runs already begins a little later: when that is known. */
+bool agent_is_sampling(const struct agent *a);
+
 /* Ends sampling, and calls `done` when the last window has been handed over. */
 void agent_finish(struct agent *a, void (*done)(void *arg), void *arg);
 void agent_free(struct agent *a); /* NULL is fine */

@@ -50,6 +50,8 @@ struct agent {
     struct loop_timers tick_timers;
     struct loop_timer tick;
     struct loop_io ring;
+    bool is_held; /* not sampling yet */
+    int64_t held_until_ns;
     bool is_finishing;
     void (*finished)(void *arg);
     void *finished_arg;

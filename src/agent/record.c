@@ -174,6 +174,8 @@ static void ticked(struct loop_timer *timer)
     struct record *r = OWNER_OF(timer, struct record, timer);
     int64_t now = loop_now_ns(r->loop);
 
+    if (!agent_is_sampling(r->agent))
+        r->start_ns = now;
     show_progress(r, false);
     if (r->duration_ns > 0 && now - r->start_ns >= r->duration_ns) {
         end(r);
@@ -243,8 +245,41 @@ static void take_window(void *arg, const struct profile_set *set)
         r->result = write_file(r->output, buf_bytes(&out), &r->error);
 }
 
+static bool is_given(const struct record *r, const char *flag)
+{
+    for (size_t i = 0; i < r->n_args; i++)
+        if (strncmp(r->args[i], flag, strlen(flag)) == 0)
+            return true;
+    return false;
+}
+
+/* Names are kept with other things that this user's programs keep: the folder of a running agent is
+ * another user's. */
+static void keep_names(struct record *r)
+{
+    static char folder[4096];
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+    if (is_given(r, "--cache-dir"))
+        return;
+    if (base && base[0] == '/')
+        snprintf(folder, sizeof(folder), "%s/vesta-agent", base);
+    else if (home && home[0] == '/')
+        snprintf(folder, sizeof(folder), "%s/.cache/vesta-agent", home);
+    struct error err;
+    if (folder[0] && rights_make_dir(folder, "", &err) < 0)
+        folder[0] = '\0';
+    give(r, "--cache-dir");
+    give(r, folder);
+}
+
 static int configure(struct record *r, struct config **ret, struct error *err)
 {
+    keep_names(r);
+    if (!is_given(r, "--log-level")) {
+        give(r, "--log-level");
+        give(r, "error");
+    }
     struct config_input in = {.env = (const char *const *)environ};
 
     if (r->pids) {
