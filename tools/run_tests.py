@@ -21,6 +21,8 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ_SECONDS = 3
 SERVER_LOAD = "tests/e2e/test_server_load.py"
+AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
+                   for path in (ROOT / "tests" / "e2e").glob(name))
 TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
               "net/http_protocols", "net/http_server"]
 
@@ -94,12 +96,33 @@ def unit_tests(folder, *names):
     add_junit(log, run("meson", "test", "-C", folder, "--print-errorlogs", "--no-rebuild", *names))
 
 
-def e2e_tests(folder="build", what="tests/e2e"):
-    log = ROOT / folder / "e2e.junit.xml"
+def pytest(folder, log, *what, **kwargs):
     log.unlink(missing_ok=True)
     env = {**os.environ, "VESTA_BUILD": str(ROOT / folder)}
-    add_junit(log, run(sys.executable, "-m", "pytest", "-q", "--no-header", "-rs", "-p",
-                       "no:cacheprovider", f"--junitxml={log}", what, env=env))
+    return run(sys.executable, "-m", "pytest", "-q", "--no-header", "-rs", "-p",
+               "no:cacheprovider", f"--junitxml={log}", *what, env=env, **kwargs)
+
+
+def e2e_tests(folder, *what):
+    log = ROOT / folder / "e2e.junit.xml"
+    add_junit(log, pytest(folder, log, *what))
+
+
+def all_e2e_tests():
+    """Tests of the agent mostly wait for its windows: they run beside the others."""
+    log, text = ROOT / "build" / "e2e-agent.junit.xml", ROOT / "build" / "e2e-agent.log"
+    code = []
+
+    def work():
+        with open(text, "w") as out:
+            code.append(pytest("build", log, *AGENT_E2E, stdout=out, stderr=subprocess.STDOUT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    e2e_tests("build", "tests/e2e", *(f"--ignore={path}" for path in AGENT_E2E))
+    thread.join()
+    print(text.read_text(), flush=True)
+    add_junit(log, code[0])
 
 
 def fuzz():
@@ -120,7 +143,7 @@ def main():
         unit_tests("build")
         say("end to end")
         ahead = build_ahead()
-        e2e_tests()
+        all_e2e_tests()
         ahead.join()
         say("unit tests under ASan and UBSan")
         if build(*ASAN):

@@ -83,7 +83,8 @@ def go_workload():
 def record(path, output, *args, rate=199, options=()):
     """Profiles a command from its start to its end; the collapsed text."""
     done = subprocess.run(
-        [AGENT, "record", "-q", "-F", str(rate), "-o", output, *options, "--cache-dir",
+        [AGENT, "record", "-q", "-F", str(rate), "-o", output, "--limits-young", "600ms", *options,
+         "--cache-dir",
          MADE / "cache", "--", path, *args], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return pathlib.Path(output)
