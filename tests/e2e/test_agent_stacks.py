@@ -96,3 +96,11 @@ def test_what_may_not_be_sent_is_masked(tmp_path):
     text = out.read_bytes()
     assert b"secret_s" in text and b"hot_sixty" not in text
     assert b"/plain" not in text and b"plain" in text
+
+
+def test_what_is_written_keeps_the_rules_of_the_protocol(tmp_path):
+    out = agent.record(agent.workload("threads"), tmp_path / "x.otlp", "2", "20",
+                       options=["--types", "cpu,wall,offcpu,lock,threads,faults",
+                                "--sample-attributes", "thread.name,thread.id,cpu.id,time"])
+    lint = subprocess.run([agent.BUILD / "tests" / "otlp_lint", out], capture_output=True, text=True)
+    assert lint.returncode == 0, lint.stdout
