@@ -1,8 +1,8 @@
 /*
  * How much work gets done while somebody is profiled and while not, in turns: two threads, pinned,
  * with stacks of 30 frames, work in slices; at every other slice, in random order, the agent is
- * switched off by a signal. Prints one line for each pair of slices: work per second of the thread's
- * own CPU time with the agent on, and off.
+ * switched off by a signal. Prints one line for each pair of slices: work per second of the
+ * thread's own CPU time with the agent on, and off.
  *
  *     toggled_load AGENT_PID|0 PAIRS SLICE_MS
  *
@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

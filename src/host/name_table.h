@@ -78,8 +78,8 @@ struct name_table_writer *name_table_writer_new(int fd, enum name_table_kind kin
 void name_table_writer_free(struct name_table_writer *w); /* NULL is fine */
 DEFINE_CLEANUP(struct name_table_writer *, name_table_writer_free)
 
-/* Adds a text (up to its first NUL) with a NUL behind it, or bytes as they are (a table of texts, in
- * any pieces): where it is. 0 for no text, and once something failed. */
+/* Adds a text (up to its first NUL) with a NUL behind it, or bytes as they are (a table of texts,
+ * in any pieces): where it is. 0 for no text, and once something failed. */
 uint32_t name_table_writer_text(struct name_table_writer *w, struct bytes text);
 uint32_t name_table_writer_raw(struct name_table_writer *w, struct bytes part);
 

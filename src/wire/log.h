@@ -3,9 +3,9 @@
 #include <stdarg.h>
 
 /*
- * Lines of a log, on standard error: time, level and text, or the same as JSON. A line is one write,
- * so those of threads and processes do not mix. What came from outside may hold anything; a line
- * stays a line.
+ * Lines of a log, on standard error: time, level and text, or the same as JSON. A line is one
+ * write, so those of threads and processes do not mix. What came from outside may hold anything; a
+ * line stays a line.
  */
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 

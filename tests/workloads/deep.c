@@ -3,7 +3,11 @@
 
 #include "work.h"
 
-NOINLINE void hot_leaf(void) { spin(50); sink++; }
+NOINLINE void hot_leaf(void)
+{
+    spin(50);
+    sink++;
+}
 
 NOINLINE int descend(int depth)
 {

@@ -4,8 +4,16 @@
 
 #include "work.h"
 
-NOINLINE void hot_in_child(void) { spin(100); sink++; }
-NOINLINE void short_work(void) { spin(30); sink++; }
+NOINLINE void hot_in_child(void)
+{
+    spin(100);
+    sink++;
+}
+NOINLINE void short_work(void)
+{
+    spin(30);
+    sink++;
+}
 
 int main(int argc, char **argv)
 {

@@ -4,7 +4,11 @@
 
 #include "work.h"
 
-NOINLINE void hot_callback(void) { spin(30); sink++; }
+NOINLINE void hot_callback(void)
+{
+    spin(30);
+    sink++;
+}
 
 int main(int argc, char **argv)
 {

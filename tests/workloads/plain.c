@@ -1,11 +1,32 @@
 /* Plain calls, without frame pointers. */
 #include "work.h"
 
-NOINLINE void hot_sixty(void) { spin(60); sink++; }
-NOINLINE void hot_thirty(void) { spin(30); sink++; }
-NOINLINE void hot_ten(void) { spin(10); sink++; }
-NOINLINE void stage_one(void) { hot_sixty(); sink++; }
-NOINLINE void stage_two(void) { hot_thirty(); hot_ten(); sink++; }
+NOINLINE void hot_sixty(void)
+{
+    spin(60);
+    sink++;
+}
+NOINLINE void hot_thirty(void)
+{
+    spin(30);
+    sink++;
+}
+NOINLINE void hot_ten(void)
+{
+    spin(10);
+    sink++;
+}
+NOINLINE void stage_one(void)
+{
+    hot_sixty();
+    sink++;
+}
+NOINLINE void stage_two(void)
+{
+    hot_thirty();
+    hot_ten();
+    sink++;
+}
 NOINLINE void run(double until)
 {
     while (seconds_now() < until) {

@@ -4,7 +4,11 @@
 
 #include "work.h"
 
-NOINLINE void hot_in_handler(void) { spin(80); sink++; }
+NOINLINE void hot_in_handler(void)
+{
+    spin(80);
+    sink++;
+}
 
 static void handler(int signo)
 {

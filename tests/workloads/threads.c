@@ -9,7 +9,11 @@ static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static double until;
 
-NOINLINE void hot_holder(void) { spin(200); sink++; }
+NOINLINE void hot_holder(void)
+{
+    spin(200);
+    sink++;
+}
 
 NOINLINE void take_lock(void)
 {

@@ -48,7 +48,7 @@ struct {
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(map_flags, BPF_F_MMAPABLE);
-    __uint(max_entries, UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS);
+    __uint(max_entries, UNWIND_MEMO_BLOCKS *UNWIND_BLOCK_MEMOS);
     __type(key, u32);
     __type(value, struct unwind_memo);
 } memos SEC(".maps");
