@@ -315,11 +315,22 @@ static void file_offered(void *arg, const struct code_file *f, int fd)
         relay_send(a->relay, RELAY_DEBUG_FILE, bytes_of(f->parsed.facts.build_id), fd);
 }
 
+/* Where only own processes can be sampled; some of them do not let themselves be looked at. */
+static void attach(struct agent *a, const struct process *p)
+{
+    struct error err;
+
+    if (p->is_wanted && !p->is_kernel && p->uid == geteuid() &&
+        probe_attach(a->probe, p->tgid, &err) < 0)
+        agent_log(a, LOG_LEVEL_DEBUG, "%s", err.text);
+}
+
 static void process_learnt(void *arg, struct process *p)
 {
     struct agent *a = arg;
 
     thread_context_find(a->processes, a->inspector, p);
+    attach(a, p);
     if (p->has_jit)
         process_want_jit_names(a->processes, p, loop_now_ns(a->loop));
 }
@@ -462,6 +473,8 @@ static int start_probe(struct agent *a, struct error *err)
 
     if (r < 0)
         return r;
+    if (probe_lacks(a->probe))
+        agent_log(a, LOG_LEVEL_WARN, "%s", probe_lacks(a->probe));
     struct unwind_settings *s = probe_settings(a->probe);
     s->now_s = (uint32_t)(loop_now_ns(a->loop) / SECOND_NS) + 1;
     s->young_ms = (uint32_t)(c->young_ns / (SECOND_NS / 1000));
@@ -537,6 +550,19 @@ static int start(struct agent *a, struct error *err)
     return 0;
 }
 
+/* What was asked for by name and cannot be had is told. */
+static int attach_picked(struct agent *a, struct error *err)
+{
+    for (size_t i = 0; i < a->n_pids; i++) {
+        int r = probe_attach(a->probe, a->pids[i], err);
+        if (r < 0 && a->o.is_recording)
+            return r;
+        if (r < 0)
+            agent_log(a, LOG_LEVEL_WARN, "%s", err->text);
+    }
+    return 0;
+}
+
 int agent_start(const struct agent_options *o, struct agent **ret, struct error *err)
 {
     struct agent *a = must_calloc(1, sizeof(*a));
@@ -557,6 +583,11 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     a->held_until_ns = now + HELD_NS;
     if (!a->is_held)
         obey(a);
+    r = attach_picked(a, err);
+    if (r < 0) {
+        agent_free(a);
+        return r;
+    }
     a->tick_timers.expired = ticked;
     loop_add_timers(a->loop, &a->tick_timers);
     loop_timer_start(&a->tick_timers, &a->tick, now + TICK_FAST_NS);
@@ -564,10 +595,11 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     return 0;
 }
 
-void agent_pick(struct agent *a, uint32_t pid)
+int agent_pick(struct agent *a, uint32_t pid, struct error *err)
 {
     if (a->n_pids < ARRAY_SIZE(a->pids))
         a->pids[a->n_pids++] = pid;
+    return probe_attach(a->probe, pid, err);
 }
 
 void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)

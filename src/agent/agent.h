@@ -26,7 +26,7 @@ struct agent_options {
 int agent_start(const struct agent_options *o, struct agent **ret, struct error *err);
 
 /* This process, and its children, are profiled too. */
-void agent_pick(struct agent *a, uint32_t pid);
+int agent_pick(struct agent *a, uint32_t pid, struct error *err);
 
 /* A recording of what runs already begins a little later: when that is known. */
 bool agent_is_sampling(const struct agent *a);

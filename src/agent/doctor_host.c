@@ -104,6 +104,10 @@ void doctor_probe(struct doctor *d)
                         "a kernel with BTF, with CAP_BPF and CAP_PERFMON"},
         [PROBE_CYCLES] = {FINDING_NOTE, "samples go by the clock instead of by cycles",
                           "usual in virtual machines; nothing needs to be done"},
+        [PROBE_OWN] = {FINDING_LOST,
+                       "without CAP_BPF and CAP_PERFMON not even own processes can be profiled",
+                       "sysctl kernel.perf_event_paranoid=2; in a container, a seccomp profile "
+                       "that allows perf_event_open"},
     };
     struct probe_feature_state state[PROBE_FEATURES];
 

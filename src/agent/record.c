@@ -136,10 +136,12 @@ static int start_command(struct record *r, struct error *err)
         fprintf(stderr, "vesta-agent: could not run \"%s\": %s\n", r->command[0], strerror(errno));
         _exit(127);
     }
-    agent_pick(r->agent, (uint32_t)r->child);
+    int code = agent_pick(r->agent, (uint32_t)r->child, err);
+    if (code < 0)
+        kill(r->child, SIGKILL);
     close(go[0]);
     close(go[1]); /* off it goes */
-    return 0;
+    return code;
 }
 
 static void done(void *arg)

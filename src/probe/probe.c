@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/must.h"
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 /* Which feature a program belongs to: it is loaded where that is wanted and works. */
@@ -124,14 +125,8 @@ static bool has_cycles(void)
     return fd >= 0;
 }
 
-int probe_open(const struct probe_options *o, struct probe **ret, struct error *err)
+static int open_bpf(struct probe *p, const struct probe_options *o, struct error *err)
 {
-    CLEANUP(probe_closep) struct probe *p = must_calloc(1, sizeof(*p));
-    p->stats_fd = -1;
-    int n_cpus = libbpf_num_possible_cpus();
-    if (n_cpus <= 0)
-        return error_set(err, -EIO, "could not tell how many CPUs there are");
-    p->n_cpus = (uint32_t)n_cpus;
     p->has[PROBE_CPU] = p->has[PROBE_LIFE] = true;
     p->has[PROBE_TABLES] = !o->no_tables;
     for (size_t i = PROBE_WALL; i <= PROBE_FAULTS; i++)
@@ -150,8 +145,51 @@ int probe_open(const struct probe_options *o, struct probe **ret, struct error *
     p->map_bytes = probe_map_bytes(p);
     p->has[PROBE_CYCLES] = o->prefers_cycles && has_cycles();
     attach_life(p);
+    return 0;
+}
+
+static int open_perf(struct probe *p, const struct probe_options *o, struct error *err)
+{
+    memset(p->has, 0, sizeof(p->has));
+    p->has[PROBE_OWN] = p->has[PROBE_TABLES] = p->has[PROBE_LIFE] = true;
+    return perf_backend_open(p, o, err);
+}
+
+int probe_open(const struct probe_options *o, struct probe **ret, struct error *err)
+{
+    CLEANUP(probe_closep) struct probe *p = must_calloc(1, sizeof(*p));
+    p->stats_fd = -1;
+    int n_cpus = libbpf_num_possible_cpus();
+    if (n_cpus <= 0)
+        return error_set(err, -EIO, "could not tell how many CPUs there are");
+    p->n_cpus = (uint32_t)n_cpus;
+    int r = o->no_bpf ? -EPERM : open_bpf(p, o, err);
+    if ((r == -EPERM || r == -EACCES) && !p->object)
+        r = open_perf(p, o, err);
+    if (r < 0)
+        return r;
     *ret = TAKE_PTR(p);
     return 0;
+}
+
+const char *probe_lacks(const struct probe *p)
+{
+    return p->perf ? "no rights for BPF (CAP_BPF, CAP_PERFMON): sampling own processes by perf "
+                     "events"
+                   : NULL;
+}
+
+int probe_attach(struct probe *p, uint32_t pid, struct error *err)
+{
+    return p->perf ? perf_backend_attach(p, pid, err) : 0;
+}
+
+int probe_needs_bpf(enum probe_feature f, struct error *err)
+{
+    return error_set(err, -EOPNOTSUPP,
+                     "%s needs BPF, and CAP_BPF and CAP_PERFMON are missing; run as root or with "
+                     "these capabilities",
+                     probe_feature_name(f));
 }
 
 void probe_close(struct probe *p)
@@ -164,6 +202,7 @@ void probe_close(struct probe *p)
     bpf_link__destroy(p->exec_link);
     probe_waits_done(p);
     ring_buffer__free(p->ring);
+    perf_backend_close(p);
     probe_tables_done(p);
     bpf_object__close(p->object);
     closep(&p->stats_fd);

@@ -24,6 +24,7 @@ enum probe_feature {
     PROBE_FAULTS,
     PROBE_LIFE,   /* exec and exit told */
     PROBE_CYCLES, /* a hardware counter */
+    PROBE_OWN,    /* own processes and their children, by perf events without BPF */
     PROBE_FEATURES,
 };
 
@@ -45,16 +46,27 @@ struct probe_options {
     uint64_t ring_bytes;  /* 0: 256 KiB for each 4 CPUs, at least 512 KiB */
     bool prefers_cycles;  /* hardware cycles, where there are any */
     bool no_tables;       /* frame pointers only, also where tables would work */
+    bool no_bpf;          /* as where it is not allowed */
     uint32_t wanted; /* 1 << PROBE_WALL, _OFF_CPU, _FAULTS: what may be switched on later; the rest
                         is there where it works */
 };
 
-/* -EPERM with which capability is missing, -EOPNOTSUPP with which kernel feature. */
+/*
+ * Where BPF is not allowed, own processes are sampled by perf events instead: CPU only, those that
+ * probe_attach() names and what they start, no time in the kernel, and the innermost 16 KiB of each
+ * stack. -EPERM with what is missing where that is not allowed either, -EOPNOTSUPP with which
+ * kernel feature.
+ */
 int probe_open(const struct probe_options *o, struct probe **ret, struct error *err);
 void probe_close(struct probe *p); /* NULL is fine */
 DEFINE_CLEANUP(struct probe *, probe_close)
 
 bool probe_has(const struct probe *p, enum probe_feature f);
+/* What this probe has to do without, in words for the log; NULL where it has BPF. */
+const char *probe_lacks(const struct probe *p);
+/* Has a process, and all that it starts from now on, sampled. With BPF all are anyway. -ESRCH,
+ * -EACCES (another user's), -ENOSPC, -EMFILE. */
+int probe_attach(struct probe *p, uint32_t pid, struct error *err);
 struct unwind_settings *probe_settings(struct probe *p); /* shared with the programs: just write */
 
 /* Switches. A rate of 0 is off. Rates above 999 are refused. Samples of all CPUs that are online;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 /*
@@ -192,6 +193,7 @@ void probe_features(struct probe_feature_state ret[PROBE_FEATURES])
     try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, &ret[PROBE_CPU]);
     try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, &ret[PROBE_FAULTS]);
     try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, &ret[PROBE_CYCLES]);
+    perf_backend_try(&ret[PROBE_OWN]);
     try_tables(&ret[PROBE_TABLES]);
     try_wall(btf, &ret[PROBE_WALL]);
     try_hook(btf, "sched_switch", &ret[PROBE_OFF_CPU]);
@@ -214,7 +216,7 @@ const char *probe_feature_name(enum probe_feature f)
         [PROBE_CPU] = "on-CPU sampling",    [PROBE_TABLES] = "unwinding by tables",
         [PROBE_WALL] = "wall clock",        [PROBE_OFF_CPU] = "off-CPU time",
         [PROBE_FAULTS] = "page faults",     [PROBE_LIFE] = "exec and exit",
-        [PROBE_CYCLES] = "hardware cycles",
+        [PROBE_CYCLES] = "hardware cycles", [PROBE_OWN] = "own processes",
     };
     assert(f < PROBE_FEATURES);
     return names[f];

@@ -30,8 +30,11 @@ struct probe_events {
     uint32_t rate; /* Hz, or one of so many; 0: off */
 };
 
+struct perf_backend;
+
 struct probe {
-    struct bpf_object *object;
+    struct bpf_object *object; /* NULL: without BPF */
+    struct perf_backend *perf; /* NULL: with BPF */
     bool has[PROBE_FEATURES];
     uint32_t n_cpus; /* that may ever be */
     struct unwind_settings *settings;
@@ -64,12 +67,23 @@ const char *probe_libbpf_words(void);
 /* " (CAP_BPF is missing)" and the like when rights explain errno r, else "". */
 const char *probe_missing_right(int r, char text[64]);
 
+/* -EOPNOTSUPP: a feature that perf events alone do not give. */
+int probe_needs_bpf(enum probe_feature f, struct error *err);
+
 /* An event that runs program `prog_fd` (-1: none) on one CPU; a descriptor or negative errno. */
 struct perf_event_attr;
 int probe_event_open(const struct perf_event_attr *attr, int cpu, int prog_fd);
 
 int probe_tables_init(struct probe *p, struct error *err);
 void probe_tables_done(struct probe *p);
+/* All of the arrays is free. */
+void probe_pools_init(struct probe *p);
+size_t probe_array_bytes(const struct probe_array *a);
+
+/* Sets is_online[i] for CPUs below n. */
+int probe_read_online(bool *is_online, uint32_t n, struct error *err);
+/* The period of a CPU's sampler. */
+uint64_t probe_detuned(uint64_t period, uint32_t cpu);
 void probe_events_done(struct probe_events *e, uint32_t n_cpus);
 
 int probe_ring_init(struct probe *p, struct error *err);

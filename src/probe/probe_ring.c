@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 static_assert(sizeof(struct event_sample) == 104, "as the abi says");
@@ -62,6 +63,8 @@ int probe_ring_init(struct probe *p, struct error *err)
 
 int probe_fd(const struct probe *p)
 {
+    if (p->perf)
+        return perf_backend_fd(p);
     return ring_buffer__epoll_fd(p->ring);
 }
 
@@ -69,6 +72,8 @@ size_t probe_drain(struct probe *p, probe_event *event, void *arg)
 {
     p->drain.event = event;
     p->drain.arg = arg;
+    if (p->perf)
+        return perf_backend_drain(p);
     int n = ring_buffer__consume(p->ring);
     return n > 0 ? (size_t)n : 0;
 }

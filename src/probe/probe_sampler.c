@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/must.h"
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 #define CPU_RATE_MAX 999
@@ -25,7 +26,7 @@ static void parse_cpus(const char *text, bool *is_online, uint32_t n)
     }
 }
 
-static int read_online(bool *is_online, uint32_t n, struct error *err)
+int probe_read_online(bool *is_online, uint32_t n, struct error *err)
 {
     static const char path[] = "/sys/devices/system/cpu/online";
     char text[4096];
@@ -67,7 +68,7 @@ struct event_plan {
  * CPUs whose periods were equal would be sampled at the same moments for ever, and in step with
  * whatever else is periodic. Theirs differ by up to 0.2 %, in pairs that cancel out.
  */
-static uint64_t detuned(uint64_t period, uint32_t cpu)
+uint64_t probe_detuned(uint64_t period, uint32_t cpu)
 {
     uint64_t by = period / 4096 * (1 + cpu / 2 % 8);
     return cpu % 2 ? period + by : period - by;
@@ -78,7 +79,7 @@ static int open_events(struct probe *p, struct probe_events *e, const struct eve
                        struct error *err)
 {
     CLEANUP(freep) bool *is_online = must_calloc(p->n_cpus, sizeof(*is_online));
-    int r = read_online(is_online, p->n_cpus, err);
+    int r = probe_read_online(is_online, p->n_cpus, err);
     if (r < 0)
         return r;
     if (!e->fds) {
@@ -95,7 +96,7 @@ static int open_events(struct probe *p, struct probe_events *e, const struct eve
             continue;
         struct perf_event_attr attr = plan->attr;
         if (plan->is_detuned)
-            attr.sample_period = detuned(attr.sample_period, i);
+            attr.sample_period = probe_detuned(attr.sample_period, i);
         int fd = probe_event_open(&attr, (int)i, bpf_program__fd(program));
         char right[64];
         if (fd == -ENODEV) /* it went away just now */
@@ -127,6 +128,8 @@ int probe_set_cpu_rate(struct probe *p, uint32_t hz, struct error *err)
 {
     if (hz > CPU_RATE_MAX)
         return error_set(err, -EINVAL, "the highest rate is %d Hz, asked for %u", CPU_RATE_MAX, hz);
+    if (p->perf)
+        return perf_backend_set_rate(p, hz, err);
     struct event_plan plan = {.program = "sample_cpu"};
     plan.attr.exclude_idle = 1;
     if (p->has[PROBE_CYCLES]) {
@@ -145,6 +148,8 @@ int probe_set_cpu_rate(struct probe *p, uint32_t hz, struct error *err)
 
 int probe_set_faults(struct probe *p, uint32_t period, struct error *err)
 {
+    if (p->perf)
+        return period ? probe_needs_bpf(PROBE_FAULTS, err) : 0;
     if (period && !p->has[PROBE_FAULTS])
         return error_set(err, -EOPNOTSUPP,
                          "page faults were not asked for when loading, or do "

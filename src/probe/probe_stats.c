@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/must.h"
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 static void add_counters(struct probe *p, struct probe_stats *ret)
@@ -64,6 +65,10 @@ void probe_stats(struct probe *p, struct probe_stats *ret)
 {
     *ret = (struct probe_stats){
         .damaged = p->damaged, .map_bytes = p->map_bytes, .looker = probe_waits_child(p)};
+    if (p->perf) {
+        perf_backend_stats(p, ret);
+        return;
+    }
     add_counters(p, ret);
     if (p->stats_fd >= 0)
         add_runs(p, ret);
@@ -80,7 +85,7 @@ uint64_t probe_map_bytes(const struct probe *p)
 
 int probe_measure(struct probe *p, struct error *err)
 {
-    if (p->stats_fd >= 0)
+    if (p->stats_fd >= 0 || p->perf)
         return 0;
     int fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (fd < 0)

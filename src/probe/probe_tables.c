@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/must.h"
+#include "probe/perf_backend.h"
 #include "probe/probe_internal.h"
 
 /*
@@ -24,7 +25,7 @@ static size_t whole_pages(uint64_t bytes)
     return (size_t)((bytes + page - 1) / page * page);
 }
 
-static size_t array_bytes(const struct probe_array *a)
+size_t probe_array_bytes(const struct probe_array *a)
 {
     return whole_pages((uint64_t)a->n * a->element);
 }
@@ -39,7 +40,7 @@ static struct probe_array array_of(const struct probe *p, const char *name, size
 /* All of it, to stay. */
 static int map_array(struct probe_array *a, struct error *err)
 {
-    void *data = mmap(NULL, array_bytes(a), PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
+    void *data = mmap(NULL, probe_array_bytes(a), PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
     if (data == MAP_FAILED)
         return error_set(err, -errno, "could not map an array of the kernel's: %m");
     a->data = data;
@@ -104,24 +105,31 @@ static int map_arrays(struct probe *p, struct error *err)
     return r;
 }
 
-int probe_tables_init(struct probe *p, struct error *err)
+void probe_pools_init(struct probe *p)
 {
-    int r = map_arrays(p, err);
-    if (r < 0)
-        return r;
     range_pool_init(&p->free_rows, 0, p->rows.n);
     range_pool_init(&p->free_pages, 0, p->pages.n);
     range_pool_init(&p->free_rules, 0, p->rules.n);
     range_pool_init(&p->free_files, 1, p->files.n - 1);
     range_pool_init(&p->free_mappings, 0, p->mappings.n);
     p->file_ranges = must_calloc(p->files.n, sizeof(*p->file_ranges));
+}
+
+int probe_tables_init(struct probe *p, struct error *err)
+{
+    int r = map_arrays(p, err);
+    if (r < 0)
+        return r;
+    probe_pools_init(p);
     return 0;
 }
 
 void probe_tables_done(struct probe *p)
 {
-    if (p->files.data)
-        munmap(p->files.data, array_bytes(&p->files));
+    const struct probe_array *arrays[] = {&p->rows, &p->pages, &p->rules, &p->files, &p->mappings};
+    for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
+        if (arrays[i]->data)
+            munmap(arrays[i]->data, probe_array_bytes(arrays[i]));
     if (p->settings)
         munmap(p->settings, whole_pages(sizeof(*p->settings)));
     range_pool_done(&p->free_rows);
@@ -237,6 +245,8 @@ int probe_file_put(struct probe *p, uint32_t file, const struct unwind_view *v)
     publish(f, &next);
     give_ranges(p, &p->file_ranges[file]);
     p->file_ranges[file] = r;
+    if (p->perf)
+        perf_backend_changed(p);
     return 0;
 }
 
@@ -271,9 +281,24 @@ uint64_t probe_table_bytes(const struct probe *p)
 static struct unwind_process process_of(const struct probe *p, uint32_t tgid)
 {
     struct unwind_process old;
-    if (bpf_map_lookup_elem(p->process_map, &tgid, &old) < 0)
-        return (struct unwind_process){0};
-    return old;
+    bool is_there = p->perf ? perf_backend_process(p, tgid, &old)
+                            : bpf_map_lookup_elem(p->process_map, &tgid, &old) == 0;
+    return is_there ? old : (struct unwind_process){0};
+}
+
+static int put_entry(struct probe *p, uint32_t tgid, const struct unwind_process *value)
+{
+    if (p->perf)
+        return perf_backend_put_process(p, tgid, value);
+    if (bpf_map_update_elem(p->process_map, &tgid, value, BPF_ANY) < 0)
+        return errno == E2BIG ? -ENOSPC : -errno;
+    return 0;
+}
+
+static bool drop_entry(struct probe *p, uint32_t tgid)
+{
+    return p->perf ? perf_backend_drop_process(p, tgid)
+                   : bpf_map_delete_elem(p->process_map, &tgid) == 0;
 }
 
 /* What was kept for an entry that has been replaced. */
@@ -301,8 +326,8 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
     next.first_mapping = r.first;
     next.n_mappings = n;
     next.mappings_id = ++p->mappings_id;
-    if (failed == 0 && bpf_map_update_elem(p->process_map, &tgid, &next, BPF_ANY) < 0)
-        failed = errno == E2BIG ? -ENOSPC : -errno;
+    if (failed == 0)
+        failed = put_entry(p, tgid, &next);
     if (failed < 0) {
         range_pool_undo(&p->free_mappings, r);
         return failed;
@@ -314,6 +339,6 @@ int probe_process_put(struct probe *p, uint32_t tgid, const struct unwind_proces
 void probe_process_drop(struct probe *p, uint32_t tgid)
 {
     struct unwind_process old = process_of(p, tgid);
-    if (bpf_map_delete_elem(p->process_map, &tgid) == 0)
+    if (drop_entry(p, tgid))
         end_process(p, tgid, &old, 0);
 }

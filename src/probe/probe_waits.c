@@ -90,6 +90,8 @@ void probe_waits_process(struct probe *p, uint32_t tgid, uint32_t before, uint32
     const uint32_t looked_at = PROCESS_WALL | PROCESS_OFF_CPU | PROCESS_THREADS;
     struct probe_waits *w = p->waits;
 
+    if (!w)
+        return;
     filter_change(w->off_cpu, w->control->off_cpu, tgid, before & PROCESS_OFF_CPU,
                   from_now & PROCESS_OFF_CPU);
     filter_change(w->looked_at, w->control->looked_at, tgid, before & looked_at,
@@ -129,7 +131,7 @@ int probe_waits_init(struct probe *p, struct error *err)
 
 int probe_waits_child(const struct probe *p)
 {
-    return p->waits->looker.pid;
+    return p->waits ? p->waits->looker.pid : 0;
 }
 
 static void wait_a_little(int pid)
@@ -183,6 +185,8 @@ int probe_set_off_cpu(struct probe *p, bool on, struct error *err)
 {
     struct probe_waits *w = p->waits;
 
+    if (!w)
+        return on ? probe_needs_bpf(PROBE_OFF_CPU, err) : 0;
     if (!on) {
         bpf_link__destroy(w->switch_link);
         w->switch_link = NULL;
@@ -292,6 +296,8 @@ int probe_walk_threads(struct probe *p, uint32_t bits, struct error *err)
     int64_t now = now_ns();
     int r;
 
+    if (!w)
+        return probe_needs_bpf(PROBE_WALL, err);
     if (!p->has[PROBE_WALL])
         return error_set(err, -EOPNOTSUPP,
                          "looking at threads was not asked for when loading, or does not work "
