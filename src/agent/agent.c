@@ -22,6 +22,7 @@
 #define TICK_NS          (SECOND_NS / 4)
 #define TICK_FAST_NS     (SECOND_NS / 50) /* while something is being waited for */
 #define STATUS_NS        (5 * SECOND_NS)
+#define LIST_NS          (10 * SECOND_NS)
 #define OFF_CPU_WALKS    5 /* a second */
 #define PROCESSES_MAX    8192
 #define BURST_NS         (60 * SECOND_NS)
@@ -186,7 +187,11 @@ static void every_second(struct agent *a, int64_t now_ns)
     probe_settings(a->probe)->now_s = (uint32_t)(now_ns / SECOND_NS) + 1;
     govern(a, now_ns);
     if (a->rate > 0 && !a->is_held)
-        set_rate(a, a->rate); /* CPUs that have come are taken in */
+        set_rate(a, a->rate);                                 /* CPUs that have come are taken in */
+    if (probe_lacks(a->probe) && now_ns >= a->next_list_ns) { /* nobody tells of new ones */
+        a->next_list_ns = now_ns + LIST_NS;
+        process_table_list(a->processes);
+    }
     if (now_ns >= a->next_status_ns) {
         a->next_status_ns = now_ns + STATUS_NS;
         tell_relay(a);
@@ -422,7 +427,7 @@ static void start_tables(struct agent *a)
     });
     a->naming = naming_new(&(struct naming_options){
         .files = a->files,
-        .kernel = wants_names ? kernel_names(a) : NULL,
+        .kernel = wants_names && !probe_lacks(a->probe) ? kernel_names(a) : NULL,
         .memory_max = (size_t)c->memory_max / 4,
         .wants_names = wants_names,
         .mask = a->mask,
@@ -518,6 +523,36 @@ static int parse_pids(struct agent *a, struct error *err)
     return 0;
 }
 
+/* Whether a look at waiting threads, or at switches, can be had: else why not. */
+static int check_type(struct agent *a, enum agent_type t, struct error *err)
+{
+    switch (t) {
+    case AGENT_TYPE_WALL:
+    case AGENT_TYPE_THREADS:
+        return probe_has(a->probe, PROBE_WALL) ? 0 : probe_walk_threads(a->probe, 0, err);
+    case AGENT_TYPE_OFF_CPU:
+    case AGENT_TYPE_LOCK:
+        return probe_has(a->probe, PROBE_OFF_CPU) ? 0 : probe_set_off_cpu(a->probe, true, err);
+    case AGENT_TYPE_FAULTS:
+        return probe_has(a->probe, PROBE_FAULTS) ? 0 : probe_set_faults(a->probe, 1, err);
+    default:
+        return 0;
+    }
+}
+
+/* A recording gives what it was asked for, or says why not; the agent goes on with the rest. */
+static int check_types(struct agent *a, struct error *err)
+{
+    for (enum agent_type t = 0; t < AGENT_TYPES; t++) {
+        int r = a->types & 1u << t ? check_type(a, t, err) : 0;
+        if (r < 0 && a->o.is_recording)
+            return r;
+        if (r < 0 && (t == AGENT_TYPE_WALL || t == AGENT_TYPE_THREADS)) /* set_types() tells more */
+            agent_log(a, LOG_LEVEL_WARN, "no %s profiles: %s", agent_type_name(t), err->text);
+    }
+    return 0;
+}
+
 static int start(struct agent *a, struct error *err)
 {
     int r = parse_pids(a, err);
@@ -542,6 +577,9 @@ static int start(struct agent *a, struct error *err)
         return r;
     a->host = identity_of_host(a->rules);
     a->types = type_bits(&a->config->types);
+    r = check_types(a, err);
+    if (r < 0)
+        return r;
     a->attributes = attribute_bits(&a->config->sample_attributes);
     start_governor(a);
     start_tables(a);

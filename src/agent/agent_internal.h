@@ -45,7 +45,7 @@ struct agent {
     struct window *closing; /* waiting for names; at most one */
     struct lines *lines;    /* being asked for, for `closing` */
     int64_t closed_ns;      /* when it was closed */
-    int64_t window_end_ns, next_second_ns, next_walk_ns, next_status_ns;
+    int64_t window_end_ns, next_second_ns, next_walk_ns, next_status_ns, next_list_ns;
 
     struct loop_timers tick_timers;
     struct loop_timer tick;

@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/doctor.h"
+#include "agent/home.h"
 #include "agent/record.h"
 #include "agent/rights.h"
 #include "base/hash.h"
@@ -52,6 +53,7 @@ static int load(int argc, char **argv, struct config **ret, struct error *err)
     int r = agent_config_load(&in, ret, err);
     if (r < 0)
         return r;
+    home_folders(*ret);
     r = scrape_check(agent_config_of(*ret)->scrape_configs, err);
     return r < 0 ? error_prefix(err, r, "%s", config_file(*ret)) : 0;
 }

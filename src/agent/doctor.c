@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "agent/doctor_internal.h"
+#include "agent/home.h"
 #include "base/cleanup.h"
 #include "base/must.h"
+#include "probe/probe.h"
 #include "wire/json.h"
 
 #define WIDTH 96
@@ -115,6 +117,14 @@ static size_t count(const struct doctor *d, enum finding_state state)
     return n;
 }
 
+static bool own_processes_work(const struct doctor *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (strcmp(d->list[i].name, probe_feature_name(PROBE_OWN)) == 0)
+            return d->list[i].state == FINDING_WORKS;
+    return false;
+}
+
 void doctor_text(const struct doctor *d, bool is_colored, struct buf *out)
 {
     struct utsname u;
@@ -137,8 +147,12 @@ void doctor_text(const struct doctor *d, bool is_colored, struct buf *out)
     size_t missing = count(d, FINDING_MISSING), lost = count(d, FINDING_LOST);
     buf_add_byte(out, '\n');
     if (missing > 0)
-        buf_addf(out, "The agent cannot profile this machine: %zu essential thing%s missing.\n",
-                 missing, missing == 1 ? " is" : "s are");
+        buf_addf(out, "The agent cannot profile this machine: %zu essential thing%s missing.\n%s",
+                 missing, missing == 1 ? " is" : "s are",
+                 own_processes_work(d)
+                     ? "Your own processes can be profiled all the same, CPU time "
+                       "in user space only, by perf events.\n"
+                     : "");
     else if (lost > 0)
         buf_addf(out, "Everything essential works; %zu thing%s lost.\n", lost,
                  lost == 1 ? " is" : "s are");
@@ -215,6 +229,7 @@ int doctor_options(int argc, char **argv, bool *ret_json, struct config **ret)
         fprintf(stderr, "vesta-agent: %s\n", err.text);
         return 2;
     }
+    home_folders(*ret);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/home.h"
 #include "agent/rights.h"
 #include "base/clock.h"
 #include "base/must.h"
@@ -294,7 +295,15 @@ static int configure(struct record *r, struct config **ret, struct error *err)
     give(r, r->types ? r->types : "cpu");
     in.args = r->args;
     in.n_args = r->n_args;
-    return agent_config_load(&in, ret, err);
+    int code = agent_config_load(&in, ret, err);
+    if (code < 0)
+        return code;
+    home_folders(*ret);
+    const struct agent_config *c = agent_config_of(*ret);
+    struct error ignored; /* who needs the folder tells */
+    if (geteuid() != 0 && c->cache_dir[0])
+        (void)rights_make_dir(c->cache_dir, c->user, &ignored);
+    return 0;
 }
 
 static int open_signals(struct record *r, struct error *err)

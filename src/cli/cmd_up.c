@@ -75,14 +75,17 @@ static int start_agent(struct up *up, struct error *err)
 
 static void say(const struct up *up)
 {
-    printf("Vesta runs at %s and profiles this host: all processes, 19 times a second.\n"
+    printf("Vesta runs at %s and profiles %s, 19 times a second.\n"
            "In a minute there is something to see. From another terminal:\n\n"
            "    export VESTA_URL=%s\n"
            "    vesta query values service.name\n"
            "    vesta top 'cpu{}' --from now-5m\n"
            "    vesta flame 'cpu{}' --from now-5m -o flame.svg\n\n"
            "Ctrl-C ends it.\n",
-           up->url, up->url);
+           up->url,
+           geteuid() == 0 ? "this host: all processes"
+                          : "your processes (those of others need root)",
+           up->url);
     fflush(stdout);
 }
 
