@@ -547,8 +547,9 @@ static void settle(struct process_table *t, struct process *p)
     if (!p->is_changed)
         return;
     bool is_complete = place_mappings(p);
-    if (!is_complete && p->is_published)
-        return; /* as it was until it is whole */
+    /* As it was until it is whole; samples that are walked later wait for that. */
+    if (!is_complete && (p->is_published || (t->o.probe && probe_lacks(t->o.probe))))
+        return;
     publish(t, p);
     if (is_complete) {
         const struct parse_facts *facts = main_facts(p);

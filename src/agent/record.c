@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,6 +45,7 @@ struct record {
 
     struct loop *loop;
     struct agent *agent;
+    struct rlimit files; /* as it was */
     pid_t child;
     int child_status;
     struct loop_io signals;
@@ -133,6 +135,7 @@ static int start_command(struct record *r, struct error *err)
         (void)!read(go[0], &c, 1);
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
+        setrlimit(RLIMIT_NOFILE, &r->files); /* sampling may have raised it */
         execvp(r->command[0], r->command);
         fprintf(stderr, "vesta-agent: could not run \"%s\": %s\n", r->command[0], strerror(errno));
         _exit(127);
@@ -323,6 +326,7 @@ static int run(struct record *r, struct config **config, struct error *err)
 {
     int code = loop_new(&r->loop, err);
 
+    getrlimit(RLIMIT_NOFILE, &r->files);
     if (code == 0)
         code = open_signals(r, err);
     if (code == 0)

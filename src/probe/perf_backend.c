@@ -134,6 +134,7 @@ int perf_backend_open(struct probe *p, const struct probe_options *o, struct err
     p->perf = b;
     b->epoll = -1;
     b->stack_bytes = PERF_STACK_BYTES;
+    b->processes_max = o->processes ? o->processes : 8192;
     b->held_end = &b->held;
     b->record = must_calloc(1, UINT16_MAX + 1);
     b->memos = must_calloc(UNWIND_MEMO_BLOCKS * UNWIND_BLOCK_MEMOS, sizeof(*b->memos));
@@ -305,8 +306,8 @@ int perf_backend_attach(struct probe *p, uint32_t pid, struct error *err)
     struct perf_backend *b = p->perf;
     struct perf_process *q = perf_process_get(b, pid);
     if (!q)
-        return error_set(err, -ENOSPC, "process %u is not sampled: no more than %d can be known",
-                         pid, PERF_PROCESSES_MAX);
+        return error_set(err, -ENOSPC, "process %u is not sampled: no more than %zu can be known",
+                         pid, b->processes_max);
     if (q->family)
         return 0;
     perf_process_renew(q);
@@ -483,7 +484,7 @@ static void sweep(struct probe *p)
 {
     struct perf_backend *b = p->perf;
     char path[32];
-    if (b->now_ns - b->swept_ns < SWEEP_NS && b->n_processes < PERF_PROCESSES_MAX)
+    if (b->now_ns - b->swept_ns < SWEEP_NS && b->n_processes < b->processes_max)
         return;
     b->swept_ns = b->now_ns;
     for (size_t i = 0; i < PERF_BUCKETS; i++)

@@ -7,13 +7,12 @@
 
 /* What the files of the backend without BPF share. */
 
-#define PERF_STACK_BYTES   16384 /* copied of each stack, where rings have room */
-#define PERF_ATTACHED_MAX  256
-#define PERF_HELD_BYTES    ((size_t)4 << 20)
-#define PERF_HELD_NS       INT64_C(2000000000)
-#define PERF_PROCESSES_MAX 8192
-#define PERF_THREADS_MAX   65536
-#define PERF_BUCKETS       1024
+#define PERF_STACK_BYTES  16384 /* copied of each stack, where rings have room */
+#define PERF_ATTACHED_MAX 256
+#define PERF_HELD_BYTES   ((size_t)4 << 20)
+#define PERF_HELD_NS      INT64_C(2000000000)
+#define PERF_THREADS_MAX  65536
+#define PERF_BUCKETS      1024
 
 /* What samples carry, in this order; other records end with the last three of TID, TIME, CPU. */
 #define PERF_SAMPLE_BITS                                                                           \
@@ -85,7 +84,7 @@ struct perf_backend {
     size_t attached;
     struct perf_process *processes[PERF_BUCKETS];
     struct perf_thread *threads[PERF_BUCKETS];
-    size_t n_processes, n_threads;
+    size_t n_processes, processes_max, n_threads;
     struct perf_held *held, **held_end; /* oldest first */
     size_t held_bytes;
     uint64_t changes; /* of processes and tables */

@@ -27,7 +27,7 @@ struct perf_process *perf_process_find(const struct perf_backend *b, uint32_t tg
 struct perf_process *perf_process_get(struct perf_backend *b, uint32_t tgid)
 {
     struct perf_process *p = perf_process_find(b, tgid);
-    if (p || b->n_processes >= PERF_PROCESSES_MAX)
+    if (p || b->n_processes >= b->processes_max)
         return p;
     p = must_calloc(1, sizeof(*p));
     p->tgid = tgid;

@@ -610,10 +610,15 @@ static void says_which_right_is_missing(struct test *t)
         struct probe *p = NULL;
         if (syscall(SYS_setresuid, 65534, 65534, 65534) < 0)
             _exit(3);
+        struct probe_feature_state s[PROBE_FEATURES];
+        probe_features(s);
         int r = probe_open(&(struct probe_options){0}, &p, &err);
-        bool is_right = r == -EPERM && strstr(err.text, "CAP_BPF and CAP_PERFMON are missing");
+        bool is_right = strstr(s[PROBE_CPU].why, "CAP_BPF and CAP_PERFMON are missing") &&
+                        (r == 0 ? probe_lacks(p) != NULL && s[PROBE_OWN].works
+                                : r == -EPERM && strstr(err.text, "CAP_BPF, CAP_PERFMON"));
         if (!is_right)
-            printf("# %d: %s\n", r, err.text);
+            printf("# %d: %s; %s\n", r, err.text, s[PROBE_CPU].why);
+        probe_close(p);
         fflush(stdout);
         _exit(is_right ? 0 : 1);
     }
