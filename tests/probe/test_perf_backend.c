@@ -102,6 +102,19 @@ static void listen_for_ms(struct probe *p, struct heard *h, int ms)
     }
 }
 
+/* Until it has used so much CPU time: by then its libraries are there. */
+static void wait_for_work(pid_t pid, int64_t ms)
+{
+    struct timespec ts = {0};
+    clockid_t clock;
+    for (int i = 0; i < 2000; i++) {
+        if (clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &ts) == 0 &&
+            ts.tv_sec * 1000 + ts.tv_nsec / 1000000 >= ms)
+            return;
+        pause_ms(5);
+    }
+}
+
 static pid_t start_target(const char *how)
 {
     char self[PATH_MAX] = "", path[PATH_MAX + 16];
@@ -114,7 +127,7 @@ static pid_t start_target(const char *how)
         execl(path, path, "25", how, (char *)NULL);
         _exit(127);
     }
-    pause_ms(100);
+    wait_for_work(pid, 30);
     return pid;
 }
 
@@ -366,7 +379,9 @@ static void a_new_program_is_told_and_not_walked_as_the_old_one(struct test *t)
     CHECK_INT(t, h.told[PROCESS_EVENT_EXEC], 1);
     CHECK_INT(t, h.told[PROCESS_EVENT_SEEN], 1);
     all = (struct enlisted){0};
+    wait_for_work(pid, 60);
     CHECK_INT(t, enlist(p, &all, pid, PROCESS_CPU), 0);
+    listen_for_ms(p, &h, 40); /* what came from before it had its libraries */
     h.samples = h.whole = h.deep = 0;
     listen_for(p, &h, 20);
     CHECK(t, h.whole * 100 >= h.samples * 97);
