@@ -55,18 +55,19 @@ static int refused(int r, struct error *err)
                      strerror(-r), level, remedy);
 }
 
-static int try_event(void)
+/* Whether a process (0: ourselves) may be sampled. */
+static int try_event(uint32_t pid)
 {
     struct perf_event_attr attr = perf_attr(PERF_STACK_BYTES);
     attr.sample_period = 1000000000;
     attr.inherit = 1;
-    CLEANUP(closep) int fd = perf_event_for(&attr, 0, -1);
+    CLEANUP(closep) int fd = perf_event_for(&attr, (pid_t)pid, -1);
     return fd < 0 ? fd : 0;
 }
 
 void perf_backend_try(struct probe_feature_state *ret)
 {
-    int r = try_event();
+    int r = try_event(0);
     ret->works = r == 0;
     if (r < 0)
         snprintf(ret->why, sizeof(ret->why),
@@ -127,7 +128,7 @@ static void allow_descriptors(void)
 
 int perf_backend_open(struct probe *p, const struct probe_options *o, struct error *err)
 {
-    int r = try_event();
+    int r = try_event(0);
     if (r < 0)
         return refused(r, err);
     struct perf_backend *b = must_calloc(1, sizeof(*b));
@@ -293,7 +294,7 @@ static int attach_new(struct perf_backend *b, struct perf_process *q, struct err
     q->attached_ns = boot_ns();
     b->attached++;
     perf_family_join(q, f);
-    int r = b->rate > 0 ? attach_threads(b, f, q->tgid) : 0;
+    int r = b->rate > 0 ? attach_threads(b, f, q->tgid) : try_event(q->tgid);
     if (r < 0) {
         perf_family_leave(b, q);
         return not_attached(q->tgid, r, err);

@@ -150,9 +150,12 @@ static void stacks_without_frame_pointers_are_whole(struct test *t)
         CHECK_INT(t, enlist(p, &all, pid, PROCESS_CPU), 0);
         CHECK_INT(t, probe_set_cpu_rate(p, 499, &err), 0);
         CHECK_INT(t, probe_attach(p, (uint32_t)pid, &err), 0);
-        listen_for(p, &h, 40);
-        CHECK(t, h.samples >= 40);
+        listen_for(p, &h, 100);
+        CHECK(t, h.samples >= 100);
         CHECK(t, h.whole * 100 >= h.samples * 97);
+        for (int k = 1; k < UNWIND_END_COUNT; k++)
+            if (h.ends[k] > 0)
+                printf("# %s: %u of %u ended by %d\n", ways[i], h.ends[k], h.samples, k);
         CHECK_INT(t, h.deep, h.whole);
         CHECK_INT(t, h.others, 0);
         CHECK_INT(t, h.last.kind, SAMPLE_CPU);
