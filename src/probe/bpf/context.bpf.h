@@ -54,10 +54,15 @@ static __always_inline u64 register_of_g(struct task_struct *task)
 #define CONTEXT_NAME(x)              own_context_##x
 #define CONTEXT_ENV                  void *
 #define CONTEXT_READ(env, to, n, at) bpf_probe_read_user((to), (n), (const void *)(at))
+/* Also on kernels that have no bpf_loop. */
+#define CONTEXT_LOOP(n, fn, arg)                                                                   \
+    for (u32 i_ = 0; i_ < (n) && !fn(i_, (arg)); i_++)                                             \
+        ;
 #include "probe/bpf/context_read.bpf.h"
 #undef CONTEXT_NAME
 #undef CONTEXT_ENV
 #undef CONTEXT_READ
+#undef CONTEXT_LOOP
 
 /* What the current thread says about the span that it is in, into s->context, which is empty. */
 static __always_inline void read_thread_context(struct probe_scratch *s, struct task_struct *task,

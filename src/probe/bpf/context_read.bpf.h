@@ -6,6 +6,7 @@
  *     CONTEXT_NAME(x)               names of this inclusion's functions
  *     CONTEXT_ENV                   type of what readers are handed
  *     CONTEXT_READ(env, to, n, at)  n <= EVENT_ATTRS_MAX; 0 when it was read
+ *     CONTEXT_LOOP(n, fn, arg)      fn(0 ... n - 1, arg), until it returns something else than 0
  */
 
 static __always_inline u64 CONTEXT_NAME(word)(CONTEXT_ENV env, u64 at)
@@ -72,37 +73,56 @@ static __noinline int CONTEXT_NAME(label)(CONTEXT_ENV env, struct probe_thread_c
     return 0;
 }
 
-static __always_inline void CONTEXT_NAME(label_slice)(CONTEXT_ENV env,
-                                                      struct probe_thread_context *c, u64 labels)
-{
-    struct go_string list = {0}; /* begins as a string does */
-    if (CONTEXT_READ(env, &list, sizeof(list), labels))
-        return;
-    for (u32 i = 0; i < GO_LABELS_MAX && i < list.len; i++) {
-        u64 at = list.at + i * 2 * sizeof(struct go_string);
-        CONTEXT_NAME(label)(env, c, at, at + sizeof(struct go_string));
-    }
-}
+/* The labels of a goroutine, one after the other. */
+struct CONTEXT_NAME(list) {
+    CONTEXT_ENV env;
+    struct probe_thread_context *c;
+    u64 at, n; /* the slice, or the buckets of the map: places for labels */
+    u64 marks; /* of the current bucket */
+    u64 is_slice;
+};
 
 /* Before Go 1.24 they are a map: buckets of 8 marks, 8 keys, 8 values and a pointer. */
-static __always_inline void CONTEXT_NAME(label_map)(CONTEXT_ENV env, struct probe_thread_context *c,
-                                                    u64 labels)
+static long CONTEXT_NAME(label_number)(u32 i, void *p)
 {
-    u64 map = CONTEXT_NAME(word)(env, labels), marks = 0;
-    struct go_map head = {0};
-    if (!map || CONTEXT_READ(env, &head, sizeof(head), map))
-        return;
-    for (u32 i = 0; i < GO_LABELS_MAX; i++) {
-        if (i / 8 >> (head.bucket_bits & 31))
-            return;
-        u64 bucket = head.buckets + i / 8 * GO_BUCKET_BYTES;
+    struct CONTEXT_NAME(list) *l = p;
+    u64 key, apart;
+    if (i >= l->n)
+        return 1;
+    if (l->is_slice) {
+        apart = sizeof(struct go_string);
+        key = l->at + i * 2 * apart;
+    } else {
+        u64 bucket = l->at + i / 8 * GO_BUCKET_BYTES;
         if (i % 8 == 0)
-            marks = CONTEXT_NAME(word)(env, bucket);
-        if ((u8)(marks >> i % 8 * 8) < GO_MARK_USED)
-            continue;
-        u64 at = bucket + 8 + i % 8 * sizeof(struct go_string);
-        CONTEXT_NAME(label)(env, c, at, at + 8 * sizeof(struct go_string));
+            l->marks = CONTEXT_NAME(word)(l->env, bucket);
+        if ((u8)(l->marks >> i % 8 * 8) < GO_MARK_USED)
+            return 0;
+        apart = 8 * sizeof(struct go_string);
+        key = bucket + 8 + i % 8 * sizeof(struct go_string);
     }
+    CONTEXT_NAME(label)(l->env, l->c, key, key + apart);
+    return 0;
+}
+
+/* Where they are. */
+static __always_inline bool CONTEXT_NAME(open_labels)(struct CONTEXT_NAME(list) * l, u64 labels)
+{
+    struct go_string slice = {0}; /* begins as a string does */
+    struct go_map map = {0};
+    if (l->is_slice) {
+        if (CONTEXT_READ(l->env, &slice, sizeof(slice), labels))
+            return false;
+        l->at = slice.at;
+        l->n = slice.len;
+    } else {
+        u64 at = CONTEXT_NAME(word)(l->env, labels);
+        if (!at || CONTEXT_READ(l->env, &map, sizeof(map), at))
+            return false;
+        l->at = map.buckets;
+        l->n = 8ull << (map.bucket_bits & 31);
+    }
+    return true;
 }
 
 static __always_inline void CONTEXT_NAME(labels)(CONTEXT_ENV env, struct probe_thread_context *c,
@@ -118,10 +138,9 @@ static __always_inline void CONTEXT_NAME(labels)(CONTEXT_ENV env, struct probe_t
     if (!current || CONTEXT_NAME(word)(env, current + place->g_m) != m)
         return;
     u64 labels = CONTEXT_NAME(word)(env, current + place->g_labels);
-    if (labels && place->labels_are_slice)
-        CONTEXT_NAME(label_slice)(env, c, labels);
-    else if (labels)
-        CONTEXT_NAME(label_map)(env, c, labels);
+    struct CONTEXT_NAME(list) l = {.env = env, .c = c, .is_slice = place->labels_are_slice};
+    if (labels && CONTEXT_NAME(open_labels)(&l, labels))
+        CONTEXT_LOOP(GO_LABELS_MAX, CONTEXT_NAME(label_number), &l);
 }
 
 /* What the thread says about itself, into `c`, which is empty. */

@@ -278,10 +278,12 @@ static __noinline int look_copy(struct look_env *env, void *to, u32 n, u64 at)
 #define CONTEXT_NAME(x)              look_context_##x
 #define CONTEXT_ENV                  struct look_env *
 #define CONTEXT_READ(env, to, n, at) look_copy((env), (to), (n), (at))
+#define CONTEXT_LOOP(n, fn, arg)     bpf_loop((n), (fn), (arg), 0)
 #include "probe/bpf/context_read.bpf.h"
 #undef CONTEXT_NAME
 #undef CONTEXT_ENV
 #undef CONTEXT_READ
+#undef CONTEXT_LOOP
 
 static long look_step_callback(u32 i, void *p)
 {
