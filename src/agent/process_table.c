@@ -22,6 +22,10 @@
 #define YOUNG_NS       (30 * SECOND_NS)
 #define YOUNG_AGAIN_NS (2 * SECOND_NS)
 
+#define HANGS_FEW  2 /* of the inspector, on one process: its memory is not read any more */
+#define HANGS_MAX  4 /* it is not looked at any more */
+#define STUCK_MANY (WORKER_STUCK_MAX / 4) /* inspectors: from then on nobody's memory is read */
+
 #define JIT_AGAIN_NS   (5 * SECOND_NS)
 #define INSPECT_MEMORY ((size_t)4 << 20)
 
@@ -37,6 +41,7 @@ struct look {
     struct process_table *table;
     struct process *process; /* held */
     int memfd;               /* for a table of names; -1: none */
+    bool is_careful;         /* nothing of its memory was asked for */
 };
 
 static struct process **bucket(struct process_table *t, uint32_t tgid)
@@ -302,8 +307,12 @@ static bool is_ours(const struct process_table *t, const struct inspect_process 
     return !t->o.with_own && (seen->pid == self || seen->parent == self);
 }
 
-static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen)
+static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen,
+                        bool is_careful)
 {
+    bool is_same =
+        p->identity && p->code_start == seen->code_start && p->stack_start == seen->stack_start;
+
     if (p->start_ns == 0)
         p->start_ns = seen->start_ns;
     p->uid = seen->uid;
@@ -318,8 +327,11 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     if (seen->comm.len > 0)
         snprintf(p->comm, sizeof(p->comm), "%.*s", (int)seen->comm.len,
                  (const char *)seen->comm.data);
-    identity_free(p->identity);
-    p->identity = identity_new(t->o.rules, seen);
+    if (!is_careful || !is_same) { /* else what was known is more */
+        identity_free(p->identity);
+        p->identity = identity_new(t->o.rules, seen);
+    }
+    p->hangs = is_careful ? p->hangs : 0;
     p->generation = 0;
     p->is_wanted = is_picked(t, seen) && !is_ours(t, seen) && identity_is_wanted(p->identity);
     if (p->is_wanted) /* else nobody needs its files */
@@ -350,9 +362,10 @@ static void looked(void *arg, int r, struct bytes data, int fd, const char *text
         if (r == 0)
             r = inspect_read(data, &budget, &seen, &err);
         if (r == 0)
-            got_process(t, p, &seen);
+            got_process(t, p, &seen, l->is_careful);
         else if (p->state == PROCESS_ASKED)
             p->state = PROCESS_LOST;
+        p->hangs += r == -ETIMEDOUT;
         if (r == -ESRCH && p->is_current)
             retire(t, p);
         inspect_process_done(&seen);
@@ -380,25 +393,28 @@ void process_look_later(struct process *p)
 
 void process_table_look(struct process_table *t, struct process *p, int64_t now_ns)
 {
-    if (now_ns < p->next_ask_ns || !p->is_current)
+    if (now_ns < p->next_ask_ns || !p->is_current || p->hangs >= HANGS_MAX)
         return;
     p->look_again_ns = when_again(p, now_ns);
     int64_t wait = p->asks < 9 ? LOOK_FIRST_NS << p->asks : LOOK_LAST_NS;
     p->asks++;
     p->asked_ns = now_ns;
     p->next_ask_ns = now_ns + (wait < LOOK_LAST_NS ? wait : LOOK_LAST_NS);
+    struct worker_stats inspector;
+    worker_stats(t->o.inspector, &inspector);
     struct inspect_ask ask = {.pid = p->tgid,
                               .start_ns = p->start_ns,
                               .maps = true,
                               .identity = true,
                               .cmdline = true,
+                              .carefully = p->hangs >= HANGS_FEW || inspector.stuck >= STUCK_MANY,
                               .ports = t->o.finds_ports,
                               .ancestors = t->o.is_picky,
                               .variables = identity_variables(t->o.rules)};
     CLEANUP(buf_done) struct buf q = {0};
     inspect_question(&ask, &q);
     struct look *l = must_calloc(1, sizeof(*l));
-    *l = (struct look){t, p, -1};
+    *l = (struct look){t, p, -1, ask.carefully};
     process_hold(p);
     if (worker_ask(t->o.inspector, buf_bytes(&q), NULL, 0, looked, l) < 0) {
         process_let_go(t, p);
@@ -532,7 +548,7 @@ void process_want_jit_names(struct process_table *t, struct process *p, int64_t 
     CLEANUP(buf_done) struct buf q = {0};
     inspect_question_path(p->tgid, p->start_ns, path, true, p->uid, &q);
     struct look *l = must_calloc(1, sizeof(*l));
-    *l = (struct look){t, p, -1};
+    *l = (struct look){.table = t, .process = p, .memfd = -1};
     if (worker_ask(t->o.inspector, buf_bytes(&q), NULL, 0, got_perf_map, l) < 0) {
         free(l);
         return;

@@ -65,6 +65,7 @@ struct process {
     int64_t asked_ns;    /* monotonic: when it was last looked at */
     int64_t next_ask_ns; /* not before */
     uint32_t asks;
+    uint32_t hangs; /* of the inspector, on it */
     int64_t seen_ns;
     int64_t look_again_ns; /* what it says about itself may be more by then; 0: it is known */
 

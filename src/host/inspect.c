@@ -19,7 +19,7 @@ void inspect_question(const struct inspect_ask *a, struct buf *out)
     pb_put_u64(out, ASK_FLAGS,
                (a->maps ? ASK_MAPS : 0u) | (a->identity ? ASK_IDENTITY : 0u) |
                    (a->cmdline ? ASK_CMDLINE : 0u) | (a->ports ? ASK_PORTS : 0u) |
-                   (a->ancestors ? ASK_ANCESTORS : 0u));
+                   (a->ancestors ? ASK_ANCESTORS : 0u) | (a->carefully ? ASK_CAREFULLY : 0u));
     for (const char *const *v = a->variables; v && *v; v++)
         pb_put_bytes(out, ASK_VARIABLE, bytes_of(*v));
 }

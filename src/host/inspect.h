@@ -68,7 +68,8 @@ struct inspect_ask {
     uint32_t pid;
     uint64_t start_ns;                              /* 0: whoever has the pid now */
     bool maps, identity, cmdline, ports, ancestors; /* what is wanted */
-    const char *const *variables;                   /* names, ended by NULL: of the environment */
+    bool carefully; /* not what lies in its memory: command line, environment, context */
+    const char *const *variables; /* names, ended by NULL: of the environment */
 };
 
 /* Writes a question, and reads an answer of the worker below. The answer is not believed: -EBADMSG.
@@ -82,8 +83,9 @@ void inspect_process_done(struct inspect_process *p);
  * The file behind a mapping, opened through /proc/PID/map_files (so also when it was deleted or
  * replaced, and in whatever mount namespace), or by its path in the process's root, if that is
  * still the same file. Only regular files of at most INSPECT_FILE_MAX bytes, never waiting for a
- * FIFO. The answer has the descriptor, and struct inspect_file as bytes. The vDSO comes as a memfd
- * with its bytes. -ENOENT: nothing is mapped there, or no file.
+ * FIFO, and none of FUSE: a question that it does not answer cannot be taken back. The answer has
+ * the descriptor, and struct inspect_file as bytes. The vDSO comes as a memfd with its bytes.
+ * -ENOENT: nothing is mapped there, or no file.
  */
 #define INSPECT_FILE_MAX ((uint64_t)8 << 30)
 struct inspect_file {

@@ -29,12 +29,14 @@ static int open_in(int root, const char *path, bool no_link)
 }
 
 /* A handle becomes a descriptor to read from, if it is what may be read. */
-static int open_regular(int handle, uint64_t size_max, int *ret_fd, struct inspect_file *ret,
-                        struct error *err)
+static int open_regular(const struct target *t, int handle, uint64_t size_max, int *ret_fd,
+                        struct inspect_file *ret, struct error *err)
 {
     char self[32];
     struct stat st;
 
+    if (inspect_is_served(t, handle))
+        return error_set(err, -EPERM, "is in a file system of a process (FUSE)");
     if (fstat(handle, &st) < 0)
         return error_set(err, -errno, "could not look at a file: %m");
     if (!S_ISREG(st.st_mode))
@@ -80,11 +82,13 @@ static int open_by_path(const struct target *t, const struct map_line *m)
     if (root < 0)
         return -errno;
     (void)map_path(m->path, 4095, &path);
-    int fd = memchr(path.data, '\0', path.len) ? -EINVAL : open_in(root, buf_cstr(&path), false);
+    bool is_led = !inspect_shares_mounts(t) && inspect_sees_served(t);
+    int fd = is_led || memchr(path.data, '\0', path.len) ? -EPERM
+                                                         : open_in(root, buf_cstr(&path), false);
     buf_done(&path);
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) < 0 || st.st_ino != m->inode ||
+    if (inspect_is_served(t, fd) || fstat(fd, &st) < 0 || st.st_ino != m->inode ||
         (st.st_dev != makedev(m->major, m->minor) && !has_own_devices(fd))) {
         close(fd);
         return -ESTALE;
@@ -153,7 +157,7 @@ int inspect_open_mapping(const struct target *t, const struct question *q, int *
     if (handle < 0)
         return error_set(err, handle, "could not open the file that process %u has at %#llx: %s",
                          t->pid, (unsigned long long)q->begin, strerror(-handle));
-    int r = open_regular(handle, INSPECT_FILE_MAX, ret_fd, ret, err);
+    int r = open_regular(t, handle, INSPECT_FILE_MAX, ret_fd, ret, err);
     return r < 0 ? error_prefix(err, r, "what process %u has mapped at %#llx", t->pid,
                                 (unsigned long long)q->begin)
                  : 0;
@@ -170,6 +174,8 @@ int inspect_open_path(const struct target *t, const struct question *q, int *ret
         return error_set(err, -EINVAL, "a path of %zu bytes is none", q->path.len);
     memcpy(path, q->path.data, q->path.len);
     path[q->path.len] = '\0';
+    if (t && !inspect_shares_mounts(t) && inspect_sees_served(t))
+        return error_set(err, -EPERM, "process %u has file systems of its own (FUSE)", q->pid);
     CLEANUP(closep)
     int root = t ? openat(t->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC)
                  : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -178,11 +184,14 @@ int inspect_open_path(const struct target *t, const struct question *q, int *ret
     CLEANUP(closep) int handle = open_in(root, path, q->flags & ASK_NO_LINK);
     if (handle < 0)
         return error_set(err, handle, "could not open \"%s\": %s", path, strerror(-handle));
+    if (inspect_is_served(t, handle))
+        return error_set(err, -EPERM, "\"%s\" is in a file system of a process (FUSE)", path);
     if (fstat(handle, &st) < 0)
         return error_set(err, -errno, "could not look at \"%s\": %m", path);
     if (is_owned && st.st_uid != q->owner && st.st_uid != 0)
         return error_set(err, -EPERM, "\"%s\" belongs to user %u, not to %u", path, st.st_uid,
                          q->owner);
-    int r = open_regular(handle, is_owned ? INSPECT_OWNED_MAX : INSPECT_FILE_MAX, ret_fd, ret, err);
+    int r =
+        open_regular(t, handle, is_owned ? INSPECT_OWNED_MAX : INSPECT_FILE_MAX, ret_fd, ret, err);
     return r < 0 ? error_prefix(err, r, "\"%s\"", path) : 0;
 }

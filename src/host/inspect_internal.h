@@ -33,7 +33,8 @@ enum {
     ASK_CMDLINE = 4,
     ASK_PORTS = 8,
     ASK_NO_LINK = 16,
-    ASK_ANCESTORS = 32
+    ASK_ANCESTORS = 32,
+    ASK_CAREFULLY = 64
 };
 enum {
     TOLD_PID = 1,
@@ -99,6 +100,15 @@ int inspect_open_mapping(const struct target *t, const struct question *q, int *
                          struct inspect_file *ret, struct error *err);
 int inspect_open_path(const struct target *t, const struct question *q, int *ret_fd,
                       struct inspect_file *ret, struct error *err);
+
+/*
+ * inspect_mounts.c: whether a handle is of a file system that a process serves (FUSE), which may
+ * keep whoever asks it anything for ever, kills or not; or whether a process sees any. Nobody is
+ * asked to find out. Files of mounts that are not to be seen count as such.
+ */
+bool inspect_is_served(const struct target *t, int handle); /* t: may be NULL */
+bool inspect_sees_served(const struct target *t);
+bool inspect_shares_mounts(const struct target *t); /* with us */
 
 /* inspect_map.c: the payload of a process context whose header is at `address`; false: none. */
 bool inspect_context(const struct target *t, uint64_t address, struct buf *out, uint64_t *ret_time);

@@ -173,7 +173,7 @@ static int check_after(const struct target *t, const struct stat_text *before, s
     return 0;
 }
 
-static bool shares_mounts(const struct target *t)
+bool inspect_shares_mounts(const struct target *t)
 {
     static char own[64];
     char theirs[64];
@@ -278,8 +278,9 @@ static uint64_t tell_identity(const struct target *t, const struct question *q, 
     buf_done(&text);
     tell_exe(t, out);
     tell_container(t, out);
-    tell_environ(t, q, out);
-    return shares_mounts(t) ? TOLD_SAME_MOUNTS : 0;
+    if (!(q->flags & ASK_CAREFULLY))
+        tell_environ(t, q, out);
+    return inspect_shares_mounts(t) ? TOLD_SAME_MOUNTS : 0;
 }
 
 static void tell_context(const struct target *t, uint64_t address, struct buf *out)
@@ -309,7 +310,7 @@ static int tell_maps(const struct target *t, const struct question *q, struct bu
         return r == -ESRCH ? gone(err, t->pid)
                            : error_set(err, r, "could not read the mappings of process %u: %s",
                                        t->pid, strerror(-r));
-    if (is_identity && context != 0)
+    if (is_identity && context != 0 && !(q->flags & ASK_CAREFULLY))
         tell_context(t, context, out);
     *flags |= is_cut ? TOLD_CUT : 0;
     return 0;
@@ -356,7 +357,7 @@ static int look(const struct target *t, const struct question *q, struct buf *ou
         return r;
     if (q->flags & ASK_IDENTITY)
         flags |= tell_identity(t, q, out);
-    if (q->flags & ASK_CMDLINE)
+    if (q->flags & ASK_CMDLINE && !(q->flags & ASK_CAREFULLY))
         tell_text(t, "cmdline", 4096, TOLD_CMDLINE, out);
     if (q->flags & ASK_PORTS && inspect_ports(t, out))
         flags |= TOLD_LISTENS;
