@@ -97,6 +97,27 @@ static int mount_at(const char *folder)
     return fd;
 }
 
+/* Maps the file, makes the server fall silent, and works. */
+static int map_and_work(const char *path, unsigned long at, int quiet)
+{
+    int lib = open(path, O_RDONLY);
+    unsigned char *base = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, lib, 0);
+
+    if (base == MAP_FAILED)
+        return 2;
+    void *code = base + at;
+    void (*call)(void);
+    memcpy(&call, &code, sizeof(code));
+    call();
+    if (write(quiet, "q", 1) != 1)
+        return 2;
+    puts("ready");
+    fflush(stdout);
+    for (double until = seconds_now() + 300; seconds_now() < until;)
+        call();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     char path[4096];
@@ -109,26 +130,13 @@ int main(int argc, char **argv)
     int fd = mount_at(argv[1]);
     if (pipe(quiet) < 0)
         return 2;
-    pid_t server = fork();
-    if (server == 0) {
-        prctl(PR_SET_PDEATHSIG, 9);
-        serve(fd, quiet[0]);
-    }
-    close(fd);
     snprintf(path, sizeof(path), "%s/lib.so", argv[1]);
-    int lib = open(path, O_RDONLY);
-    unsigned char *base = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, lib, 0);
-    if (base == MAP_FAILED)
-        return 2;
-    void *code = base + strtoul(argv[3], NULL, 0);
-    void (*call)(void);
-    memcpy(&call, &code, sizeof(code));
-    call();
-    if (write(quiet[1], "q", 1) != 1)
-        return 2;
-    puts("ready");
-    fflush(stdout);
-    for (double until = seconds_now() + 300; seconds_now() < until;)
-        call();
+    /* Whoever ends this process ends the file system, and so all waiting for it. */
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, 9);
+        close(fd);
+        _exit(map_and_work(path, strtoul(argv[3], NULL, 0), quiet[1]));
+    }
+    serve(fd, quiet[0]);
     return 0;
 }
