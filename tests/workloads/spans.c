@@ -175,6 +175,9 @@ int main(int argc, char **argv)
     enter = span_enter;
 #endif
     publish();
+    /* A recording comes to know a program by its first CPU samples. */
+    for (double later = seconds_now() + 0.4; argc > next && seconds_now() < later;)
+        hot_thirty();
     if (pthread_create(&thread, NULL, run, argc > next ? argv[next] : "") != 0)
         return 1;
     pthread_join(thread, NULL);
