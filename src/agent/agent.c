@@ -478,7 +478,7 @@ static int start_probe(struct agent *a, struct error *err)
 
     if (r < 0)
         return r;
-    if (probe_lacks(a->probe))
+    if (probe_lacks(a->probe) && !a->o.is_recording)
         agent_log(a, LOG_LEVEL_WARN, "%s", probe_lacks(a->probe));
     struct unwind_settings *s = probe_settings(a->probe);
     s->now_s = (uint32_t)(loop_now_ns(a->loop) / SECOND_NS) + 1;
@@ -631,6 +631,11 @@ int agent_start(const struct agent_options *o, struct agent **ret, struct error 
     loop_timer_start(&a->tick_timers, &a->tick, now + TICK_FAST_NS);
     *ret = a;
     return 0;
+}
+
+const char *agent_lacks(const struct agent *a)
+{
+    return probe_lacks(a->probe);
 }
 
 int agent_pick(struct agent *a, uint32_t pid, struct error *err)

@@ -25,6 +25,9 @@ struct agent_options {
 
 int agent_start(const struct agent_options *o, struct agent **ret, struct error *err);
 
+/* What it has to do without, for whoever watches; NULL: nothing. */
+const char *agent_lacks(const struct agent *a);
+
 /* This process, and its children, are profiled too. */
 int agent_pick(struct agent *a, uint32_t pid, struct error *err);
 

@@ -432,6 +432,12 @@ void process_table_exited(struct process_table *t, uint32_t tgid)
         retire(t, p);
 }
 
+/* One that was not ours when it was young may be by now: nobody tells when it changes its user. */
+static bool may_be_ours_yet(const struct process_table *t, const struct process *p)
+{
+    return t->o.probe && probe_lacks(t->o.probe) && p->uid != geteuid() && p->asks < 4;
+}
+
 static void listed(void *arg, int r, struct bytes data, int fd, const char *text)
 {
     struct process_table *t = arg;
@@ -448,7 +454,9 @@ static void listed(void *arg, int r, struct bytes data, int fd, const char *text
         memcpy(&pid, data.data + at, 4);
         memcpy(&start, data.data + at + 4, 8);
         struct process *p = process_table_get(t, pid, start, NULL, 0);
-        if (p->asks == 0)
+        if (may_be_ours_yet(t, p))
+            p->next_ask_ns = 0;
+        if (p->asks == 0 || p->next_ask_ns == 0)
             process_table_look(t, p, 1);
     }
 }

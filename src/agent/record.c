@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/home.h"
 #include "agent/rights.h"
 #include "base/clock.h"
 #include "base/must.h"
@@ -298,15 +297,7 @@ static int configure(struct record *r, struct config **ret, struct error *err)
     give(r, r->types ? r->types : "cpu");
     in.args = r->args;
     in.n_args = r->n_args;
-    int code = agent_config_load(&in, ret, err);
-    if (code < 0)
-        return code;
-    home_folders(*ret);
-    const struct agent_config *c = agent_config_of(*ret);
-    struct error ignored; /* who needs the folder tells */
-    if (geteuid() != 0 && c->cache_dir[0])
-        (void)rights_make_dir(c->cache_dir, c->user, &ignored);
-    return 0;
+    return agent_config_load(&in, ret, err);
 }
 
 static int open_signals(struct record *r, struct error *err)
@@ -340,6 +331,8 @@ static int run(struct record *r, struct config **config, struct error *err)
                               .is_picky = r->command,
                               .is_recording = true};
     code = agent_start(&o, &r->agent, err);
+    if (code == 0 && !r->is_quiet && agent_lacks(r->agent))
+        fprintf(stderr, "vesta-agent: %s\n", agent_lacks(r->agent));
     if (code == 0 && r->command)
         code = start_command(r, err);
     if (code < 0)

@@ -182,7 +182,8 @@ static void close_from(struct perf_family *f, size_t first)
 /* One event on each CPU; what the thread starts from then on has them as well. */
 static int attach_thread(struct perf_backend *b, struct perf_family *f, uint32_t tid)
 {
-    struct perf_event_attr attr = perf_attr(b->stack_bytes);
+    uint32_t wanted = b->rate <= 99 ? PERF_STACK_BYTES : PERF_STACK_FAST;
+    struct perf_event_attr attr = perf_attr(wanted < b->stack_bytes ? wanted : b->stack_bytes);
     attr.inherit = 1;
     attr.comm = attr.comm_exec = attr.task = 1;
     for (uint32_t i = 0; i < b->n_rings; i++) {

@@ -7,7 +7,8 @@
 
 /* What the files of the backend without BPF share. */
 
-#define PERF_STACK_BYTES  16384 /* copied of each stack, where rings have room */
+#define PERF_STACK_BYTES  32768 /* copied of each stack up to 99 Hz, where rings have room... */
+#define PERF_STACK_FAST   16384 /* ...and beyond that */
 #define PERF_ATTACHED_MAX 256
 #define PERF_HELD_BYTES   ((size_t)4 << 20)
 #define PERF_HELD_NS      INT64_C(2000000000)

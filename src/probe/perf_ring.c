@@ -46,21 +46,6 @@ int perf_event_for(struct perf_event_attr *attr, pid_t tid, int cpu)
     return fd < 0 ? -errno : fd;
 }
 
-/* As large as is allowed. */
-static int map_ring(struct perf_ring *r)
-{
-    r->page = (uint64_t)sysconf(_SC_PAGESIZE);
-    for (r->bytes = RING_BYTES_MAX; r->bytes >= RING_BYTES_MIN; r->bytes /= 2) {
-        r->map = mmap(NULL, r->page + r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-        if (r->map != MAP_FAILED)
-            return 0;
-        r->map = NULL;
-        if (errno != EPERM && errno != ENOMEM)
-            break;
-    }
-    return -errno;
-}
-
 static void close_ring(struct perf_ring *r)
 {
     if (r->map)
@@ -69,16 +54,35 @@ static void close_ring(struct perf_ring *r)
     *r = (struct perf_ring){.fd = -1};
 }
 
-static int open_ring(struct perf_backend *b, uint32_t cpu)
+/* The event that owns a ring, and the ring; it wakes us when a quarter is full. */
+static int map_ring(struct perf_ring *r, uint32_t cpu)
 {
-    struct perf_ring *r = &b->rings[cpu];
     struct perf_event_attr attr = perf_attr(0);
     attr.config = PERF_COUNT_SW_DUMMY;
     attr.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
     attr.watermark = 1;
-    attr.wakeup_watermark = RING_BYTES_MIN / 2;
+    attr.wakeup_watermark = (uint32_t)r->bytes / 4;
+    r->page = (uint64_t)sysconf(_SC_PAGESIZE);
     r->fd = perf_event_for(&attr, 0, (int)cpu);
-    int failed = r->fd < 0 ? r->fd : map_ring(r);
+    if (r->fd < 0)
+        return r->fd;
+    void *map = mmap(NULL, r->page + r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    r->map = map;
+    return 0;
+}
+
+/* As large as is allowed. */
+static int open_ring(struct perf_backend *b, uint32_t cpu)
+{
+    struct perf_ring *r = &b->rings[cpu];
+    int failed = -EPERM;
+    for (uint64_t n = RING_BYTES_MAX; n >= RING_BYTES_MIN && failed == -EPERM; n /= 2) {
+        close_ring(r);
+        r->bytes = n;
+        failed = map_ring(r, cpu);
+    }
     struct epoll_event e = {.events = EPOLLIN};
     if (failed == 0 && epoll_ctl(b->epoll, EPOLL_CTL_ADD, r->fd, &e) < 0)
         failed = -errno;

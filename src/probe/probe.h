@@ -53,7 +53,7 @@ struct probe_options {
 
 /*
  * Where BPF is not allowed, own processes are sampled by perf events instead: CPU only, those that
- * probe_attach() names and what they start, no time in the kernel, and the innermost 16 KiB of each
+ * probe_attach() names and what they start, no time in the kernel, and the innermost 32 KiB of each
  * stack. -EPERM with what is missing where that is not allowed either, -EOPNOTSUPP with which
  * kernel feature.
  */
