@@ -203,7 +203,10 @@ class Attack:
         named = {f for stack in honest for f in stack}
         strange = {f for f in named if "hostile" in f or "storm" in f}
         assert not strange, strange
-        assert agent.share_of(honest, "hot_sixty") == pytest.approx(0.6, abs=0.12)
+        # Those of the first moments have no names yet.
+        whole = {stack: value for stack, value in honest.items() if "run" in stack}
+        assert sum(whole.values()) > 0.5 * sum(honest.values()), honest
+        assert agent.share_of(whole, "hot_sixty") == pytest.approx(0.6, abs=0.12)
         assert PLAIN & named >= {"main", "run", "hot_sixty", "hot_thirty", "hot_ten"}
 
 
@@ -386,8 +389,8 @@ def test_names_that_want_to_be_more(server, crowd, tmp_path):
     for variables in (
             {"OTEL_SERVICE_NAME": "x" * 120000},
             {"OTEL_RESOURCE_ATTRIBUTES": "service.name=honest%00,=,,%zz=%0,a" + ",k=v" * 25000},
-            {"OTEL_SERVICE_NAME": "honest\n"}, {"OTEL_SERVICE_NAME": "\x1b]0;honest\7"},
-            {"OTEL_SERVICE_NAME": "", "OTEL_RESOURCE_ATTRIBUTES": "service.name=honest%0a"}):
+            {"OTEL_SERVICE_NAME": "hon\nest"}, {"OTEL_SERVICE_NAME": "\x1b]0;honest\7"},
+            {"OTEL_SERVICE_NAME": "", "OTEL_RESOURCE_ATTRIBUTES": "service.name=hon%0aest"}):
         crowd.add("hostile_code", "-", "=\x1b[2J\nhonest) R", env=variables, program=copy)
 
     # Perf maps: of another owner, behind a link, with names that are no names, and too large.
