@@ -147,7 +147,7 @@ def main():
         ahead.join()
         say("unit tests under ASan and UBSan")
         if build(*ASAN):
-            unit_tests("build-asan")
+            unit_tests("build-asan", "--no-suite", "live")
             e2e_tests("build-asan", SERVER_LOAD)
         say("threads under TSan")
         if build(*TSAN):
