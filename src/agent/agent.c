@@ -645,6 +645,13 @@ int agent_pick(struct agent *a, uint32_t pid, struct error *err)
     return probe_attach(a->probe, pid, err);
 }
 
+void agent_look(struct agent *a, uint32_t pid)
+{
+    int64_t now = clock_monotonic_ns(clock_real());
+
+    process_table_look(a->processes, process_table_get(a->processes, pid, 0, NULL, now), now);
+}
+
 void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)
 {
     struct error err;

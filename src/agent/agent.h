@@ -31,6 +31,9 @@ const char *agent_lacks(const struct agent *a);
 /* This process, and its children, are profiled too. */
 int agent_pick(struct agent *a, uint32_t pid, struct error *err);
 
+/* Learns what this process is, without waiting for a sample of it. */
+void agent_look(struct agent *a, uint32_t pid);
+
 /* A recording of what runs already begins a little later: when that is known. */
 bool agent_is_sampling(const struct agent *a);
 

@@ -117,33 +117,47 @@ static int parse(struct record *r, int argc, char **argv)
     return 0;
 }
 
-/* The command waits until it is profiled. */
+/* Waits until it is picked; tells when it cannot begin. */
+static _Noreturn void become_command(const struct record *r, int go, int failed)
+{
+    sigset_t none;
+    char c;
+
+    (void)!read(go, &c, 1);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setrlimit(RLIMIT_NOFILE, &r->files); /* sampling may have raised it */
+    execvp(r->command[0], r->command);
+    (void)!write(failed, &errno, sizeof(errno));
+    _exit(127);
+}
+
+/* It is picked before it begins, and looked at once it has: also one that only sleeps is known. */
 static int start_command(struct record *r, struct error *err)
 {
-    int go[2];
+    int go[2], failed[2], why = 0;
 
-    if (pipe2(go, O_CLOEXEC) < 0)
+    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
         return error_set(err, -errno, "could not make a pipe: %s", strerror(errno));
     r->child = fork();
     if (r->child < 0)
         return error_set(err, -errno, "could not fork: %s", strerror(errno));
     if (r->child == 0) {
-        char c;
-        sigset_t none;
         close(go[1]);
-        (void)!read(go[0], &c, 1);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        setrlimit(RLIMIT_NOFILE, &r->files); /* sampling may have raised it */
-        execvp(r->command[0], r->command);
-        fprintf(stderr, "vesta-agent: could not run \"%s\": %s\n", r->command[0], strerror(errno));
-        _exit(127);
+        become_command(r, go[0], failed[1]);
     }
     int code = agent_pick(r->agent, (uint32_t)r->child, err);
     if (code < 0)
         kill(r->child, SIGKILL);
     close(go[0]);
     close(go[1]); /* off it goes */
+    close(failed[1]);
+    ssize_t n = read(failed[0], &why, sizeof(why)); /* ends when the command has begun */
+    close(failed[0]);
+    if (code == 0 && n == sizeof(why))
+        return error_set(err, -why, "could not run \"%s\": %s", r->command[0], strerror(why));
+    if (code == 0)
+        agent_look(r->agent, (uint32_t)r->child);
     return code;
 }
 
