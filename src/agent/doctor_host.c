@@ -145,11 +145,24 @@ static void sysctl_level(struct doctor *d, const char *name, const char *path, i
     doctor_judge(d, atoi(line) <= worst_good, FINDING_LOST, name, line, lost, fix);
 }
 
+/* Whether /proc/kallsyms has an address that is not 0: all are where they are hidden, and those of
+ * variables of each CPU, which come first, may be also where not. */
+static bool tells_addresses(const struct doctor *d, bool *ret_is_read)
+{
+    char path[512], line[512];
+    snprintf(path, sizeof(path), "%s/proc/kallsyms", d->root);
+    CLEANUP(fclosep) FILE *f = fopen(path, "re");
+    for (int i = 0; i < 4096 && f && fgets(line, sizeof(line), f); i++) {
+        *ret_is_read = true;
+        if (strspn(line, "0") < 8)
+            return true;
+    }
+    return false;
+}
+
 static void kernel_names(struct doctor *d)
 {
-    char line[128];
-    bool is_read = doctor_line(d, "/proc/kallsyms", line, sizeof(line));
-    bool has_names = is_read && strspn(line, "0") < 8;
+    bool is_read = false, has_names = tells_addresses(d, &is_read);
 
     doctor_judge(d, has_names, FINDING_LOST, "kernel symbols",
                  has_names ? "/proc/kallsyms tells addresses"

@@ -71,7 +71,7 @@ static void each_setting_says_what_is_lost_and_how_to_mend_it(struct test *t)
     w.d.n = 0;
     put(&w, "/proc/sys/kernel/kptr_restrict", "1\n");
     put(&w, "/proc/sys/kernel/yama/ptrace_scope", "1\n");
-    put(&w, "/proc/kallsyms", "ffffffff81000000 T _text\n");
+    put(&w, "/proc/kallsyms", "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _text\n");
     put(&w, "/proc/sys/kernel/seccomp/actions_avail", "allow\n");
     doctor_rights(&w.d);
     CHECK_INT(t, find(&w, "kernel.kptr_restrict")->state, FINDING_WORKS);
