@@ -41,7 +41,8 @@ static uint64_t at_least(uint64_t n, uint64_t least)
     return n < least ? least : n;
 }
 
-static void size_maps(struct bpf_object *object, const struct probe_options *o, uint32_t n_cpus)
+static void size_maps(struct bpf_object *object, const struct probe_options *o, uint32_t n_cpus,
+                      bool no_switch_state)
 {
     uint64_t table_bytes = o->table_bytes ? o->table_bytes : 16 << 20;
     size_map(object, "rows", at_least(table_bytes / sizeof(struct unwind_row_pair), 1));
@@ -57,6 +58,7 @@ static void size_maps(struct bpf_object *object, const struct probe_options *o, 
         .has_tables = !o->no_tables,
         .page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
         .wake_bytes = ring_bytes(o, n_cpus) / 2,
+        .no_switch_state = no_switch_state,
     };
     bpf_map__set_initial_value(m, &c, sizeof(c));
 }
@@ -71,7 +73,7 @@ static int load(struct probe *p, const struct probe_options *o, struct error *er
         return error_set(err, -errno, "could not read the BPF object: %m");
     struct probe_options with = *o;
     with.no_tables = !p->has[PROBE_TABLES];
-    size_maps(p->object, &with, p->n_cpus);
+    size_maps(p->object, &with, p->n_cpus, p->no_switch_state);
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
         struct bpf_program *program = bpf_object__find_program_by_name(p->object, programs[i].name);
         assert(program);
@@ -86,6 +88,18 @@ static int load(struct probe *p, const struct probe_options *o, struct error *er
               probe_missing_right(r, right), *words ? ": " : "", words);
     bpf_object__close(p->object);
     p->object = NULL;
+    return r;
+}
+
+int probe_try_programs(enum probe_feature f, bool has_tables, struct error *err)
+{
+    static const struct probe_options small = {
+        .table_bytes = 1, .files = 1, .mappings = 1, .processes = 1};
+    struct probe p = {.n_cpus = 1, .no_switch_state = !probe_tells_switch_state()};
+    p.has[f] = true;
+    p.has[PROBE_TABLES] = has_tables;
+    int r = load(&p, &small, err);
+    bpf_object__close(p.object);
     return r;
 }
 
@@ -104,7 +118,10 @@ static int load_what_works(struct probe *p, const struct probe_options *o, struc
         differs |= p->has[i] && !state[i].works;
         p->has[i] &= state[i].works;
     }
-    return differs ? load(p, o, err) : r;
+    p->no_switch_state = p->has[PROBE_OFF_CPU] && !probe_tells_switch_state();
+    if (differs || p->no_switch_state)
+        r = load(p, o, err);
+    return r;
 }
 
 static void attach_life(struct probe *p)

@@ -175,11 +175,34 @@ static void try_tables(struct probe_feature_state *ret)
                  "this kernel has no bpf_loop (Linux 5.17): frame pointers only");
 }
 
+/* By the kernel's own list: programs that call it need arguments that the verifier likes. */
+static bool has_helper(const struct btf *btf, uint32_t helper)
+{
+    int id = btf__find_by_name_kind(btf, "bpf_func_id", BTF_KIND_ENUM);
+    return id > 0 && btf_vlen(btf__type_by_id(btf, (uint32_t)id)) > helper + 1;
+}
+
+bool probe_tells_switch_state(void)
+{
+    enum { CONTEXT, PREEMPT, PREV, NEXT, STATE };
+    struct btf *btf = btf__load_vmlinux_btf();
+    int id = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF) : -1;
+    const struct btf_type *t = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+    for (int i = 0; i < 2 && t; i++) /* to a pointer, to a function */
+        t = btf__type_by_id(btf, t->type);
+    bool tells = t && btf_is_func_proto(t) && btf_vlen(t) > STATE;
+    btf__free(btf);
+    return tells;
+}
+
 static void try_wall(const struct btf *btf, struct probe_feature_state *ret)
 {
     const struct trial t = {BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, "task", BPF_F_SLEEPABLE};
     CLEANUP(closep) int prog = load_trial(&t, btf);
-    if (prog < 0)
+    if (prog >= 0 && !has_helper(btf, BPF_FUNC_copy_from_user_task))
+        snprintf(ret->why, sizeof(ret->why),
+                 "this kernel's iterators cannot read memory of other threads (Linux 5.18)");
+    else if (prog < 0)
         fail(ret, prog, "load a sleepable iterator over tasks");
     else
         ret->works = true;
@@ -207,6 +230,23 @@ void probe_features(struct probe_feature_state ret[PROBE_FEATURES])
         snprintf(ret[PROBE_CPU].why, sizeof(ret[PROBE_CPU].why),
                  "could not read /sys/kernel/btf/vmlinux: the kernel was built without "
                  "CONFIG_DEBUG_INFO_BTF");
+    }
+    if (btf)
+        try_programs(ret);
+}
+
+/* Last of all, our programs themselves: a verifier may find them too long to follow. */
+static void try_programs(struct probe_feature_state states[PROBE_FEATURES])
+{
+    bool has_tables = states[PROBE_TABLES].works;
+    for (size_t i = 0; i < PROBE_FEATURES; i++) {
+        struct probe_feature_state *s = &states[i];
+        struct error err = {""};
+        if (i == PROBE_TABLES || i == PROBE_CYCLES || !s->works ||
+            probe_try_programs((enum probe_feature)i, has_tables, &err) >= 0)
+            continue;
+        s->works = false;
+        snprintf(s->why, sizeof(s->why), "%.*s", (int)sizeof(s->why) - 1, err.text);
     }
 }
 

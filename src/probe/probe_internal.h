@@ -36,7 +36,8 @@ struct probe {
     struct bpf_object *object; /* NULL: without BPF */
     struct perf_backend *perf; /* NULL: with BPF */
     bool has[PROBE_FEATURES];
-    uint32_t n_cpus; /* that may ever be */
+    bool no_switch_state; /* as in probe_constants */
+    uint32_t n_cpus;      /* that may ever be */
     struct unwind_settings *settings;
     struct probe_array rows, pages, rules, files, mappings;
     struct range_pool free_rows, free_pages, free_rules, free_files, free_mappings;
@@ -69,6 +70,12 @@ const char *probe_missing_right(int r, char text[64]);
 
 /* -EOPNOTSUPP: a feature that perf events alone do not give. */
 int probe_needs_bpf(enum probe_feature f, struct error *err);
+
+/* Loads the programs of one feature, to see whether this kernel's verifier passes them. */
+int probe_try_programs(enum probe_feature f, bool has_tables, struct error *err);
+
+/* Whether the kernel says at sched_switch how a thread leaves. */
+bool probe_tells_switch_state(void);
 
 /* An event that runs program `prog_fd` (-1: none) on one CPU; a descriptor or negative errno. */
 struct perf_event_attr;

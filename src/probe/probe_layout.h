@@ -10,7 +10,9 @@
 struct probe_constants {
     __u32 has_tables; /* walks by tables, which need bpf_loop */
     __u32 page_bytes;
-    __u64 wake_bytes; /* the reader is woken once the ring holds this much */
+    __u64 wake_bytes;      /* the reader is woken once the ring holds this much */
+    __u32 no_switch_state; /* sched_switch does not say how a thread leaves: before Linux 5.18 */
+    __u32 spare;
 };
 
 /* One for each CPU. */

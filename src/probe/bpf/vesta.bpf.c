@@ -16,6 +16,7 @@ static __always_inline u32 read_kernel_stack(void *ctx, struct probe_scratch *s)
 static __always_inline void walk_user(struct probe_scratch *s, struct task_struct *task,
                                       struct unwind_process *p, u64 mode)
 {
+    KEEP_POINTER(p);
     if (!p) {
         walk_nowhere(s, UNWIND_END_NO_PROCESS);
     } else if (MODE_IS_32_BIT(mode)) {

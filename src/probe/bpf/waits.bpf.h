@@ -180,10 +180,17 @@ static __always_inline void come_back(struct task_struct *task, u64 now)
     bpf_ringbuf_submit(e, wakeup_flag());
 }
 
+/* How a thread leaves. Kernels that do not say so have not changed it yet. */
+static __always_inline u32 state_at_switch(u64 *ctx, struct task_struct *prev)
+{
+    if (ctx[0])
+        return 0; /* it was made to */
+    return constants.no_switch_state ? prev->__state : (u32) * (volatile u64 *)&ctx[3];
+}
+
 SEC("tp_btf/sched_switch")
 int watch_switch(u64 *ctx)
 {
-    bool is_preempted = ctx[0];
     struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
     bool leaves = filter_has(waits_control.off_cpu, (u32)prev->tgid);
     bool comes = filter_has(waits_control.off_cpu, (u32)next->tgid);
@@ -191,7 +198,7 @@ int watch_switch(u64 *ctx)
         return 0;
     u64 now = bpf_ktime_get_ns();
     if (leaves)
-        leave_cpu(ctx, prev, is_preempted ? 0 : (u32)ctx[3], now);
+        leave_cpu(ctx, prev, state_at_switch(ctx, prev), now);
     if (comes)
         come_back(next, now);
     return 0;

@@ -152,10 +152,15 @@ static __always_inline bool registers_of_task(struct task_struct *task, struct u
     return w->pc != 0 && MODE_IS_USER(*ret_mode);
 }
 
+/* The compiler likes to remember whether a pointer is NULL in another place than the pointer, and
+ * verifiers before Linux 5.16 lose sight of that: from here on, it has to ask again. */
+#define KEEP_POINTER(p) barrier_var(p)
+
 /* Makes a walk ready, but for registers. */
 static __always_inline void begin_walk(struct unwind_walk *w, const struct unwind_process *p,
                                        u32 first)
 {
+    KEEP_POINTER(p);
     w->map_begin = w->map_end = 0;
     w->first_mapping = p ? p->first_mapping : 0;
     w->n_mappings = p ? p->n_mappings : 0;
