@@ -208,6 +208,22 @@ static void try_wall(const struct btf *btf, struct probe_feature_state *ret)
         ret->works = true;
 }
 
+/* Last of all, our programs themselves: a verifier may find them too long to follow. */
+static void try_programs(struct probe_feature_state states[PROBE_FEATURES])
+{
+    static const enum probe_feature with_programs[] = {PROBE_CPU, PROBE_WALL, PROBE_OFF_CPU,
+                                                       PROBE_FAULTS, PROBE_LIFE};
+    bool has_tables = states[PROBE_TABLES].works;
+    for (size_t i = 0; i < ARRAY_SIZE(with_programs); i++) {
+        struct probe_feature_state *s = &states[with_programs[i]];
+        struct error err = {""};
+        if (!s->works || probe_try_programs(with_programs[i], has_tables, &err) >= 0)
+            continue;
+        s->works = false;
+        snprintf(s->why, sizeof(s->why), "%.*s", (int)sizeof(s->why) - 1, err.text);
+    }
+}
+
 void probe_features(struct probe_feature_state ret[PROBE_FEATURES])
 {
     memset(ret, 0, PROBE_FEATURES * sizeof(ret[0]));
@@ -233,21 +249,6 @@ void probe_features(struct probe_feature_state ret[PROBE_FEATURES])
     }
     if (btf)
         try_programs(ret);
-}
-
-/* Last of all, our programs themselves: a verifier may find them too long to follow. */
-static void try_programs(struct probe_feature_state states[PROBE_FEATURES])
-{
-    bool has_tables = states[PROBE_TABLES].works;
-    for (size_t i = 0; i < PROBE_FEATURES; i++) {
-        struct probe_feature_state *s = &states[i];
-        struct error err = {""};
-        if (i == PROBE_TABLES || i == PROBE_CYCLES || !s->works ||
-            probe_try_programs((enum probe_feature)i, has_tables, &err) >= 0)
-            continue;
-        s->works = false;
-        snprintf(s->why, sizeof(s->why), "%.*s", (int)sizeof(s->why) - 1, err.text);
-    }
 }
 
 const char *probe_feature_name(enum probe_feature f)
