@@ -1,7 +1,7 @@
 # Everything a person does here is one of these; Meson and Ninja do the work.
 BUILD ?= build
 
-.PHONY: all deps build run test torture lint coverage bench fuzz install clean
+.PHONY: all deps build run test torture lint coverage bench fuzz kernels install clean
 all: build
 
 deps:
@@ -45,6 +45,10 @@ bench-%: build
 fuzz:
 	@tools/deps.sh test
 	@python3 tools/fuzz.py --seconds $(or $(SECONDS),60) $(TARGET)
+
+# The agent on other kernels, in virtual machines: make kernels VERSIONS="6.1 6.12"
+kernels: build
+	@python3 tools/kernels.py $(VERSIONS)
 
 install: build
 	@ninja -C $(BUILD) install
