@@ -235,6 +235,18 @@ static int write_file(const char *path, struct bytes content, struct error *err)
     return 0;
 }
 
+/* The column of the first type that was asked for: what formats of one column show. */
+static uint32_t first_type(const struct record *r, struct dict *dict)
+{
+    struct bytes first = bytes_of(r->types ? r->types : "cpu");
+    first.len = strcspn(r->types ? r->types : "cpu", ",");
+    if (bytes_are(first, "offcpu"))
+        first = bytes_of("off_cpu");
+    else if (bytes_are(first, "faults"))
+        first = bytes_of("page_faults");
+    return dict_string(dict, first);
+}
+
 static void take_window(void *arg, const struct profile_set *set)
 {
     struct record *r = arg;
@@ -255,6 +267,7 @@ static void take_window(void *arg, const struct profile_set *set)
             return;
         }
         merged->duration_ns = set->profiles.data[0]->duration_ns; /* of one window, not their sum */
+        merged->default_type = first_type(r, set->dict);
         one.profiles.data = &merged;
         one.profiles.len = 1;
         set = &one;
