@@ -68,14 +68,16 @@ def test_each_program_is_named_with_its_share_and_its_attributes(server, running
     # Often enough that three points are more than three standard deviations.
     with Agent(tmp_path, "--rate", "499", "--limits-cpu", "1000", "--include", "*/plain", "--include",
                "*/rust", "--include", "*/gowork", server=server):
-        plain = enough(server, "plain-one", ns=6e9)
-        rusty = enough(server, "rusty", ns=6e9)
-        gowork = enough(server, "gowork", ns=6e9)
+        plain = enough(server, "plain-one", ns=9e9)
+        rusty = enough(server, "rusty", ns=9e9)
+        gowork = enough(server, "gowork", ns=9e9)
     assert agent.share_of(plain, "hot_sixty") == pytest.approx(0.6, abs=0.03)
     assert agent.share_of(plain, "hot_thirty") == pytest.approx(0.3, abs=0.03)
     assert agent.share_of(plain, "hot_ten") == pytest.approx(0.1, abs=0.03)
     assert agent.share_of(rusty, "work::hot_sixty") == pytest.approx(0.6, abs=0.03)
-    assert agent.share_of(gowork, "main.hotSixty") == pytest.approx(0.6, abs=0.03)
+    sixty, forty = (agent.share_of(gowork, f"main.hot{n}") for n in ("Sixty", "Forty"))
+    assert sixty + forty > 0.94  # the rest is Go's runtime
+    assert sixty / (sixty + forty) == pytest.approx(0.6, abs=0.03)
     text = json.dumps(labels_of(server, "plain-one"))
     assert "1.2.3" in text and "test bed" in text, text
     assert "go" in json.dumps(labels_of(server, "gowork"))
@@ -112,9 +114,8 @@ def test_only_what_is_included_is_seen(server, running, tmp_path):
 def test_a_killed_agent_leaves_nothing_behind(running, tmp_path):
     running("plain")
     with Agent(tmp_path) as a:
-        children = wait_for(lambda: [int(p) for p in open(
-            f"/proc/{a.process.pid}/task/{a.process.pid}/children").read().split()])
-        assert len(children) >= 3
+        wait_for(lambda: len(a.children()) >= 3)
+        children = a.children()
         a.process.kill()
         a.process.wait()
         wait_for(lambda: not any(os.path.exists(f"/proc/{p}") for p in children), 10)
