@@ -381,6 +381,8 @@ static int64_t when_again(const struct process *p, int64_t now_ns)
 
     clock_gettime(CLOCK_BOOTTIME, &ts);
     int64_t age = ts.tv_sec * SECOND_NS + ts.tv_nsec - (int64_t)p->start_ns;
+    if (p->start_ns == 0)
+        age = 0; /* not known yet: it was just begun */
     if (age > YOUNG_NS)
         return 0;
     return now_ns + (age * 3 > YOUNG_AGAIN_NS ? age * 3 : YOUNG_AGAIN_NS);
