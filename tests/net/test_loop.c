@@ -133,14 +133,17 @@ struct rival {
 static void ends_the_other(struct loop_io *io, uint32_t events)
 {
     struct rival *r = OWNER_OF(io, struct rival, io);
+    struct loop *loop = r->loop;
 
     (void)events;
     ++*r->n;
-    loop_forget(r->loop, &r->other->io);
+    loop_forget(loop, &r->other->io);
     close(r->other->io.fd);
     free(r->other);
-    loop_forget(r->loop, io);
-    loop_stop(r->loop);
+    loop_forget(loop, io);
+    close(io->fd);
+    free(r);
+    loop_stop(loop);
 }
 
 static void what_is_forgotten_is_not_called_any_more(struct test *t)
