@@ -1,0 +1,348 @@
+// Every question that pages ask, typed. A scope that is a local file asks about that file's bytes;
+// pages need not care.
+
+import { emptyView, type Granularity, type Scope, selectorText, type View } from "../core/url";
+import { ApiError, type Asking, apiUrl, getJson, type Params, send } from "./client";
+import { findLocalFile } from "./files";
+
+// ---- Parameters
+
+export function scopeParams(s: Scope): Params {
+    if (s.file) return { type: s.type };
+    return {
+        query: selectorText(s),
+        from: s.from,
+        until: s.until,
+        id: s.id,
+        trace: s.trace,
+        span: s.span,
+    };
+}
+
+export function filterParams(v: View): Params {
+    const p: Record<string, string> = {};
+    // The server takes one of a kind: several become alternatives where that keeps their meaning
+    // (ignore, hide, show), and the last one counts elsewhere.
+    for (const f of v.filters) {
+        const joins = f.kind === "ignore" || f.kind === "hide" || f.kind === "show";
+        p[f.kind] = joins && p[f.kind] ? `${p[f.kind]}|${f.value}` : f.value;
+    }
+    return p;
+}
+
+export function frameParams(v: View): Params {
+    return {
+        granularity: v.group === "functions" ? undefined : v.group,
+        collapse_recursion: v.recursion,
+    };
+}
+
+function fileBody(key: string): Blob {
+    const file = findLocalFile(key);
+    if (file) return file.bytes;
+    throw new ApiError(
+        "This address is of a file that was opened in another browser window. Open the file again; to share it, store it first.",
+        0,
+        "no_file",
+    );
+}
+
+/** Sends a question about a scope to where its data is. */
+export async function ask(
+    route: string,
+    s: Scope,
+    params: Params,
+    how: Asking = {},
+): Promise<Response> {
+    const all = { ...scopeParams(s), ...params };
+    if (!s.file) return send(apiUrl(route, all), how);
+    return send(apiUrl(`file/${route}`, all), { ...how, method: "POST", body: fileBody(s.file) });
+}
+
+async function askJson<T>(
+    route: string,
+    s: Scope,
+    params: Params,
+    signal?: AbortSignal,
+): Promise<T> {
+    return (await (await ask(route, s, params, { signal })).json()) as T;
+}
+
+// ---- Answers
+
+export interface TypeName {
+    type: string;
+    unit: string;
+}
+
+/** What every merged answer begins with. */
+export interface MergedHead extends TypeName {
+    types: TypeName[];
+    total: number;
+    samples?: number;
+    profiles?: number;
+    warnings?: string[];
+    incomplete?: string;
+    from_ns?: string;
+    until_ns?: string;
+}
+
+export interface TopRow {
+    name: string;
+    file: string;
+    line?: number;
+    flat: number;
+    cum: number;
+}
+export interface Top extends MergedHead {
+    all_rows: number;
+    rows: TopRow[];
+}
+export interface CallRow {
+    name: string;
+    file: string;
+    cum: number;
+}
+export interface Callers extends MergedHead {
+    function: { name: string; flat: number; cum: number };
+    callers: CallRow[];
+    callees: CallRow[];
+}
+export interface GraphNode {
+    name: string;
+    file: string;
+    flat: number;
+    cum: number;
+}
+export interface GraphEdge {
+    caller: number;
+    callee: number;
+    value: number;
+    is_inline: number;
+    is_residual: number;
+}
+export interface Graph extends MergedHead {
+    nodes: GraphNode[];
+    edges: GraphEdge[];
+}
+export interface SearchTotals {
+    total: number;
+    matched_cum: number;
+    matched_flat: number;
+    functions: number;
+}
+export interface Service {
+    service: string;
+    types: TypeName[];
+    series: number;
+    profiles: number;
+    last_seen_ns: string;
+}
+export interface Timeline extends TypeName {
+    from_ns: string;
+    until_ns: string;
+    step_ns: string;
+    all_groups: number;
+    groups: { labels: Record<string, string>; total: number }[];
+    points: {
+        group: number[];
+        start_ns: string[];
+        value: number[];
+        profiles: number[];
+        flat?: number[];
+    };
+}
+export interface HeatMap extends TypeName {
+    start_ns: string;
+    column_ns: string;
+    n_columns: number;
+    n_rows: number;
+    max: number;
+    cells: { column: number[]; row: number[]; value: number[] };
+}
+export interface DiffRow {
+    name: string;
+    before_flat: number;
+    after_flat: number;
+    flat_change: number;
+    flat_share_change: number;
+    flat_ratio: number | null;
+    before_cum: number;
+    after_cum: number;
+    cum_change: number;
+    cum_share_change: number;
+    cum_ratio: number | null;
+    flat_significant?: number;
+    cum_significant?: number;
+}
+export interface DiffTable extends TypeName {
+    before: { query: string; from_ns: string; until_ns: string; total: number; samples?: number };
+    after: { query: string; from_ns: string; until_ns: string; total: number; samples?: number };
+    has_statistics?: boolean;
+    all_rows: number;
+    rows: DiffRow[];
+}
+export interface Deployment {
+    service: string;
+    version: string;
+    environment?: string;
+    commit?: string;
+    start_ns: string;
+    [other: string]: unknown;
+}
+
+// ---- Questions about merged profiles
+
+export const TREE_TYPE = "application/vnd.vesta.tree";
+
+export interface TreeQuestion {
+    scope: Scope;
+    view: View;
+    maxNodes?: number;
+    under?: readonly string[];
+    more?: Params;
+}
+
+/** The bytes of a flame tree: core/tree_decode.ts reads them. */
+export async function flameBytes(q: TreeQuestion, signal?: AbortSignal): Promise<ArrayBuffer> {
+    const params = {
+        ...filterParams(q.view),
+        ...frameParams(q.view),
+        invert: q.view.invert,
+        max_nodes: q.maxNodes,
+        under: q.under,
+        ...q.more,
+        format: "tree",
+    };
+    return (await ask("flame", q.scope, params, { signal, accept: TREE_TYPE })).arrayBuffer();
+}
+
+export function askTop(s: Scope, v: View, more: Params = {}, signal?: AbortSignal): Promise<Top> {
+    return askJson("top", s, { ...filterParams(v), ...frameParams(v), ...more }, signal);
+}
+
+export function askCallers(
+    s: Scope,
+    v: View,
+    name: string,
+    signal?: AbortSignal,
+): Promise<Callers> {
+    const p = { ...filterParams(v), ...frameParams(v), function: name };
+    return askJson("callers", s, p, signal);
+}
+
+export function askGraph(
+    s: Scope,
+    v: View,
+    more: Params = {},
+    signal?: AbortSignal,
+): Promise<Graph> {
+    return askJson("graph", s, { ...filterParams(v), ...frameParams(v), ...more }, signal);
+}
+
+export function askLines(s: Scope, v: View, file: string, signal?: AbortSignal): Promise<Top> {
+    return askJson("lines", s, { ...filterParams(v), file }, signal);
+}
+
+/** The regex that a search means: plain text is a substring in any case, /x/ a regex. */
+export function searchRegex(search: string): string {
+    const regex = /^\/(.*)\/$/.exec(search);
+    if (regex) return regex[1];
+    return `(?i)${search.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`;
+}
+
+export function askSearch(
+    s: Scope,
+    v: View,
+    search: string,
+    signal?: AbortSignal,
+): Promise<SearchTotals> {
+    const p = { ...filterParams(v), ...frameParams(v), match: searchRegex(search) };
+    return askJson("search", s, p, signal);
+}
+
+// ---- Over time, and what there is
+
+export function askTimeline(s: Scope, more: Params = {}, signal?: AbortSignal): Promise<Timeline> {
+    return askJson("timeline", s, more, signal);
+}
+
+export function askFunction(
+    s: Scope,
+    name: string,
+    more: Params = {},
+    signal?: AbortSignal,
+): Promise<Timeline> {
+    return askJson("function", s, { function: name, ...more }, signal);
+}
+
+export function askHeat(s: Scope, more: Params = {}, signal?: AbortSignal): Promise<HeatMap> {
+    return askJson("heatmap", s, more, signal);
+}
+
+export async function askServices(
+    from: string,
+    until: string,
+    signal?: AbortSignal,
+): Promise<Service[]> {
+    const a = await getJson<{ services: Service[] }>("services", { from, until }, { signal });
+    return a.services;
+}
+
+export async function askTypes(s: Scope, signal?: AbortSignal): Promise<TypeName[]> {
+    const p = { ...scopeParams({ ...s, type: "" }) };
+    return (await getJson<{ types: TypeName[] }>("types", p, { signal })).types;
+}
+
+export async function askLabels(s: Scope, signal?: AbortSignal): Promise<string[]> {
+    return (await getJson<{ labels: string[] }>("labels", scopeParams(s), { signal })).labels;
+}
+
+export async function askLabelValues(
+    s: Scope,
+    label: string,
+    signal?: AbortSignal,
+): Promise<string[]> {
+    const p = { ...scopeParams(s), label };
+    return (await getJson<{ values: string[] }>("label_values", p, { signal })).values;
+}
+
+// ---- Comparing
+
+/** Both sides of a comparison as parameters, and the body when a side is a file. */
+export function diffParams(before: Scope, after: Scope): { params: Params; body?: Blob } {
+    const a = before.file ? fileBody(before.file) : null;
+    const b = after.file ? fileBody(after.file) : null;
+    const side = (s: Scope, prefix: string): Params =>
+        s.file
+            ? {}
+            : {
+                  [`${prefix}query`]: selectorText(s),
+                  [`${prefix}from`]: s.from,
+                  [`${prefix}until`]: s.until,
+              };
+    const params: Params = { ...side(before, "before_"), ...side(after, "after_") };
+    if (!a && !b) return { params };
+    params.before_bytes = String(a?.size ?? 0);
+    params.after_bytes = String(b?.size ?? 0);
+    if (after.type) params.type = after.type;
+    return { params, body: new Blob([a ?? "", b ?? ""]) };
+}
+
+export async function askDiff(
+    before: Scope,
+    after: Scope,
+    route: "diff" | "diff/table",
+    params: Params,
+    how: Asking = {},
+): Promise<Response> {
+    const sides = diffParams(before, after);
+    const all = { ...sides.params, ...params };
+    if (!sides.body) return send(apiUrl(route, all), how);
+    return send(apiUrl(`file/${route}`, all), { ...how, method: "POST", body: sides.body });
+}
+
+/** A view that asks for nothing special. */
+export function plainView(group: Granularity = "functions"): View {
+    return { ...emptyView(), group };
+}

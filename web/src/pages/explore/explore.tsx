@@ -1,0 +1,7 @@
+export default function ExplorePage() {
+    return (
+        <div class="page">
+            <h1>Explore</h1>
+        </div>
+    );
+}

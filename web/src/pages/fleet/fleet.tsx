@@ -1,0 +1,7 @@
+export default function FleetPage() {
+    return (
+        <div class="page">
+            <h1>Fleet</h1>
+        </div>
+    );
+}

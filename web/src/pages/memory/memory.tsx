@@ -1,0 +1,7 @@
+export default function MemoryPage() {
+    return (
+        <div class="page">
+            <h1>Memory</h1>
+        </div>
+    );
+}

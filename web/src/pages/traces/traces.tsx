@@ -1,0 +1,7 @@
+export default function TracesPage() {
+    return (
+        <div class="page">
+            <h1>Traces</h1>
+        </div>
+    );
+}

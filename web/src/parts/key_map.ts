@@ -1,0 +1,37 @@
+// Which keys there are, by section: pages add theirs while they are shown, the help lists them.
+
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+export interface KeySection {
+    title: string;
+    keys: [string, string][];
+}
+
+const everywhere: KeySection = {
+    title: "Everywhere",
+    keys: [
+        ["?", "this list"],
+        ["g h", "Home"],
+        ["g e", "Explore"],
+        ["g c", "Compare"],
+        ["g t", "Traces"],
+        ["g m", "Memory"],
+        ["g i", "Insights"],
+        ["g f", "Fleet"],
+        ["g r", "Triggers"],
+        ["g a", "Admin"],
+        ["g o", "Open file"],
+    ],
+};
+
+export const keySections = signal<readonly KeySection[]>([everywhere]);
+
+export function useKeySection(section: KeySection) {
+    useEffect(() => {
+        keySections.value = [...keySections.value, section];
+        return () => {
+            keySections.value = keySections.value.filter((s) => s !== section);
+        };
+    }, [section]);
+}
