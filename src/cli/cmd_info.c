@@ -10,103 +10,8 @@
 #include "formats/formats.h"
 #include "formats/otlp_check.h"
 #include "profile/measure.h"
+#include "profile/summary.h"
 #include "wire/json.h"
-
-/* What a file holds, counted over all its profiles. */
-struct summary {
-    size_t samples, stacks, max_depth, max_frames;
-    uint32_t n_types;
-    struct value_type types[PROFILE_TYPES_MAX];
-    uint64_t totals[PROFILE_TYPES_MAX];
-    int64_t time_unix_ns, duration_ns;
-    VEC(uint32_t) label_keys;
-};
-
-static void add_types(struct summary *s, const struct profile *p)
-{
-    for (uint32_t t = 0; t < p->n_types; t++) {
-        uint32_t at = 0;
-        while (at < s->n_types &&
-               (s->types[at].type != p->types[t].type || s->types[at].unit != p->types[t].unit))
-            at++;
-        if (at == PROFILE_TYPES_MAX)
-            return;
-        if (at == s->n_types)
-            s->types[s->n_types++] = p->types[t];
-        s->totals[at] += (uint64_t)profile_total(p, t);
-    }
-}
-
-static void add_label_keys(struct summary *s, const struct profile *p, struct budget *b)
-{
-    const struct dict *d = p->dict;
-    VEC(uint8_t) seen = {0};
-
-    if (!p->attrs || !vec_resize(b, &seen, d->attr_sets.len))
-        return;
-    for (size_t i = 0; i < p->n_samples; i++) {
-        if (seen.data[p->attrs[i]]++)
-            continue;
-        seen.data[p->attrs[i]] = 1;
-        struct attrs set = d->attr_sets.data[p->attrs[i]];
-        for (uint32_t a = 0; a < set.n; a++) {
-            uint32_t key = d->attributes.data[d->attr_ids.data[set.first + a]].key;
-            size_t k = 0;
-            while (k < s->label_keys.len && s->label_keys.data[k] != key)
-                k++;
-            if (k == s->label_keys.len && !vec_push(b, &s->label_keys, key))
-                break;
-        }
-    }
-    vec_done(b, &seen);
-}
-
-/* Depth of every node at once: a parent's is known before its children's. */
-static void add_depths(struct summary *s, const struct profile_set *set)
-{
-    const struct dict *d = set->dict;
-    size_t n = dict_n_nodes(d);
-    VEC(uint32_t) depth = {0}, frames = {0};
-    VEC(uint8_t) seen = {0};
-
-    if (vec_resize(set->budget, &depth, n) && vec_resize(set->budget, &frames, n) &&
-        vec_resize(set->budget, &seen, n)) {
-        for (size_t i = 1; i < n; i++) {
-            uint32_t lines = d->locations.data[d->node_location.data[i]].n_lines;
-            depth.data[i] = depth.data[d->node_parent.data[i]] + 1;
-            frames.data[i] = frames.data[d->node_parent.data[i]] + (lines ? lines : 1);
-        }
-        for (size_t i = 0; i < set->profiles.len; i++) {
-            const struct profile *p = set->profiles.data[i];
-            for (size_t k = 0; k < p->n_samples; k++) {
-                s->stacks += !seen.data[p->node[k]];
-                seen.data[p->node[k]] = 1;
-                if (depth.data[p->node[k]] > s->max_depth)
-                    s->max_depth = depth.data[p->node[k]];
-                if (frames.data[p->node[k]] > s->max_frames)
-                    s->max_frames = frames.data[p->node[k]];
-            }
-        }
-    }
-    vec_done(set->budget, &depth);
-    vec_done(set->budget, &frames);
-    vec_done(set->budget, &seen);
-}
-
-static void summarize(struct summary *s, const struct profile_set *set)
-{
-    for (size_t i = 0; i < set->profiles.len; i++) {
-        const struct profile *p = set->profiles.data[i];
-        s->samples += p->n_samples;
-        add_types(s, p);
-        add_label_keys(s, p, set->budget);
-        if (p->time_unix_ns && (!s->time_unix_ns || p->time_unix_ns < s->time_unix_ns))
-            s->time_unix_ns = p->time_unix_ns;
-        if (p->duration_ns > s->duration_ns)
-            s->duration_ns = p->duration_ns;
-    }
-    add_depths(s, set);
-}
 
 static void put_text(struct json_writer *w, const char *key, const struct dict *d, uint32_t id)
 {
@@ -163,7 +68,7 @@ static void put_attrs(struct json_writer *w, const struct dict *d, uint32_t set_
     json_end_object(w);
 }
 
-static void put_types(struct json_writer *w, const struct dict *d, const struct summary *s)
+static void put_types(struct json_writer *w, const struct dict *d, const struct profile_summary *s)
 {
     json_key(w, "sample_types");
     json_begin_array(w);
@@ -212,27 +117,18 @@ static void put_comments(struct json_writer *w, const struct profile_set *set)
     json_end_array(w);
 }
 
-/* Whether the i-th profile has a resource that the one before it has not. */
-static bool has_new_resource(const struct profile_set *set, size_t i)
-{
-    const struct profile *p = set->profiles.data[i];
-
-    return p->resource_attrs &&
-           (i == 0 || p->resource_index != set->profiles.data[i - 1]->resource_index);
-}
-
 static void put_resources(struct json_writer *w, const struct profile_set *set)
 {
     json_key(w, "resources");
     json_begin_array(w);
     for (size_t i = 0; i < set->profiles.len; i++) {
-        if (has_new_resource(set, i))
+        if (profile_has_new_resource(set, i))
             put_attrs(w, set->dict, set->profiles.data[i]->resource_attrs);
     }
     json_end_array(w);
 }
 
-static void write_json(const struct loaded *l, const struct summary *s, struct buf *out)
+static void write_json(const struct loaded *l, const struct profile_summary *s, struct buf *out)
 {
     const struct dict *d = l->set->dict;
     const struct profile *first = l->set->profiles.len ? l->set->profiles.data[0] : NULL;
@@ -299,7 +195,7 @@ static void add_resources(const struct profile_set *set, struct buf *out)
     size_t n = 0;
 
     for (size_t i = 0; i < set->profiles.len; i++) {
-        if (!has_new_resource(set, i))
+        if (!profile_has_new_resource(set, i))
             continue;
         struct json_writer w = {.out = out};
         buf_add_str(out, n++ == 0 ? "Resources:    " : "              ");
@@ -315,7 +211,7 @@ static void add_number(struct buf *out, size_t n, const char *what)
 }
 
 /* The total as the file has it, and as people read it where that is another text. */
-static void add_types_text(const struct loaded *l, const struct summary *s, struct buf *out)
+static void add_types_text(const struct loaded *l, const struct profile_summary *s, struct buf *out)
 {
     const struct dict *d = l->set->dict;
     const struct profile *first = l->set->profiles.len ? l->set->profiles.data[0] : NULL;
@@ -358,7 +254,7 @@ static void add_comments(const struct profile_set *set, struct buf *out)
     }
 }
 
-static void write_text(const struct loaded *l, const struct summary *s, struct buf *out)
+static void write_text(const struct loaded *l, const struct profile_summary *s, struct buf *out)
 {
     const struct dict *d = l->set->dict;
 
@@ -428,7 +324,7 @@ int cmd_info(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
     CLEANUP(buf_done) struct buf out = {0};
-    struct summary s = {0};
+    struct profile_summary s = {0};
     struct error err = {""};
 
     if (o->n_args == 0)
@@ -443,11 +339,11 @@ int cmd_info(const struct command *self, struct options *o)
     int r = load_set(&l, o, o->args, o->n_args, &err);
     if (r < 0)
         return command_fail(r, &err);
-    summarize(&s, l.set);
+    profile_summarize(l.set, &s);
     if (o->json)
         write_json(&l, &s, &out);
     else
         write_text(&l, &s, &out);
-    vec_done(&l.budget, &s.label_keys);
+    profile_summary_done(l.set, &s);
     return command_write(o, buf_bytes(&out), false);
 }

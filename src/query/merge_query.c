@@ -77,6 +77,8 @@ static int ask_store(const struct query *q, struct store_answer *answer, struct 
 static int ask(const struct query *q, struct store_answer *answer, struct profile **ret,
                struct error *err)
 {
+    if (q->supply)
+        return q->supply(q->supply_ctx, q, answer->set, ret, err);
     int r = ask_store(q, answer, ret, err);
     return r == 0 && *ret && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
 }

@@ -127,7 +127,7 @@ int query_explain(const struct query *q, int r, struct error *err)
     CLEANUP(selector_freep) struct selector *every = NULL;
     struct query always = *q;
 
-    if (r != -ENODATA || !err || q->has_id || q->has_trace || q->has_span)
+    if (r != -ENODATA || !err || q->supply || q->has_id || q->has_trace || q->has_span)
         return r;
     always.from_ns = 0;
     always.to_ns = INT64_MAX;

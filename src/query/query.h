@@ -32,6 +32,12 @@ struct query {
     int (*resolve)(void *ctx, struct profile_set *set, struct error *err);
     void *resolve_ctx;
 
+    /* Where a merge finds its profile instead of in the store: a file that came with the question.
+     * Adds one profile to the set, with names and of the selector's type; NULL: the store. */
+    int (*supply)(void *ctx, const struct query *q, struct profile_set *set, struct profile **ret,
+                  struct error *err);
+    void *supply_ctx;
+
     unsigned threads;       /* 0: as many as there are cores */
     size_t memory_limit;    /* 0: QUERY_MEMORY */
     atomic_bool *cancelled; /* may be NULL */

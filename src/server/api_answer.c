@@ -91,7 +91,7 @@ int api_answer(struct call *c, api_run run, struct error *err)
     int r = api_query_read(c, &q, err);
     if (r < 0)
         return r;
-    if (make_tag(&q, tag)) {
+    if (!c->file && make_tag(&q, tag)) {
         bool is_known = has_tag(call_header(c, "if-none-match"), tag);
         q.tag = tag;
         if (is_known) {

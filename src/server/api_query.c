@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "query/time_range.h"
+#include "server/api_file.h"
 #include "server/columnar.h"
 #include "server/names.h"
 #include "server/server_internal.h"
@@ -183,7 +184,7 @@ static int read_params(struct api_query *q, struct error *err)
     if (!q->params)
         return budget_error(call_arena(q->call)->budget, err);
     int r = read_query_string(q, request->query, err);
-    if (r < 0 || q->call->body.len == 0)
+    if (r < 0 || q->call->body.len == 0 || q->call->file)
         return r;
     /* curl -d calls everything a form; no parameter begins like this. */
     if (bytes_are(type, "application/json") || q->call->body.data[0] == '{')
@@ -473,7 +474,9 @@ int api_query_read(struct call *c, struct api_query *ret, struct error *err)
     q->selector = ret->selector;
     if (r == 0)
         r = read_range(ret, "from", "until", q, err);
-    return r == 0 ? read_filters(ret, q, err) : r;
+    if (r == 0)
+        r = read_filters(ret, q, err);
+    return r == 0 && c->file ? api_file_for_query(ret, err) : r;
 }
 
 void api_query_done(struct api_query *q)
@@ -494,8 +497,11 @@ int api_side(const struct api_query *q, const char *prefix, struct query *ret,
     if (r < 0)
         return r;
     ret->selector = *ret_selector;
-    return read_range(q, api_text(q, from) ? from : "from", api_text(q, until) ? until : "until",
-                      ret, err);
+    r = read_range(q, api_text(q, from) ? from : "from", api_text(q, until) ? until : "until", ret,
+                   err);
+    if (r == 0 && q->call->file)
+        api_file_for_side(q->call->file, strcmp(prefix, "before_") == 0 ? 0 : 1, ret);
+    return r;
 }
 
 int api_need_type(const struct api_query *q, struct error *err)

@@ -84,6 +84,8 @@ struct call {
     bool is_json;               /* the body, and so the reply, is JSON and not protobuf */
     enum rpc_protocol protocol; /* DIALECT_RPC: which of them */
 
+    struct api_file *file; /* the body is a profile to ask about: api_file.h; NULL: it is not */
+
     const char *format; /* of what came in, static, for metrics: ingest_set() says it */
 
     struct budget budget; /* what this call may use; the handler's own work charges it */

@@ -265,6 +265,40 @@ static const char *reject_reason(int code)
     }
 }
 
+/* A copy that outlives the request's own arena; without one the labels are not told. */
+static void tell_labels(struct ingest *x, const struct store_incoming *in)
+{
+    struct arena *arena = call_arena(x->c);
+    struct label *copy = arena_new(arena, struct label, in->n_labels);
+
+    for (size_t i = 0; copy && i < in->n_labels; i++) {
+        const struct label *l = &in->labels[i];
+        const char *name = arena_strdup(arena, l->name), *value = arena_strdup(arena, l->value);
+        if (!name || !value)
+            return;
+        copy[i] = (struct label){{(const uint8_t *)name, l->name.len},
+                                 {(const uint8_t *)value, l->value.len}};
+    }
+    x->ret->labels = copy;
+    x->ret->n_labels = copy ? in->n_labels : 0;
+}
+
+static void tell_place(struct ingest *x, const struct store_incoming *in)
+{
+    struct ingest_result *ret = x->ret;
+    int64_t start = in->profile->time_unix_ns, end;
+
+    /* A profile lies where it starts, however short it is. */
+    if (__builtin_add_overflow(start, in->profile->duration_ns, &end) || end <= start)
+        end = start + 1;
+    if (!ret->labels)
+        tell_labels(x, in);
+    if (ret->until_ns == 0 || start < ret->from_ns)
+        ret->from_ns = start;
+    if (end > ret->until_ns)
+        ret->until_ns = end;
+}
+
 static void settle(struct ingest *x, const struct store_outcome *outcomes)
 {
     struct call *c = x->c;
@@ -279,6 +313,7 @@ static void settle(struct ingest *x, const struct store_outcome *outcomes)
         x->ret->duplicates += outcomes[i].verdict == STORE_DUPLICATE;
         x->ret->stored += outcomes[i].verdict == STORE_STORED;
         samples += in->profile->n_samples;
+        tell_place(x, in);
         if (c->server->config->detect_deployments && c->server->deployments)
             deployments_saw(c->server->deployments, c->tenant, in->labels, in->n_labels,
                             in->profile->time_unix_ns);

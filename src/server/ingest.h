@@ -45,6 +45,12 @@ struct ingest_options {
 struct ingest_result {
     size_t profiles, stored, duplicates, rejected;
     struct error why; /* of the first rejection */
+
+    /* Where what was stored (or was there) is found again: from the first start to behind the last
+     * end, and the labels of the first, which live as long as the call. */
+    int64_t from_ns, until_ns;
+    const struct label *labels;
+    size_t n_labels;
 };
 
 /*

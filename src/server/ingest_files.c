@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "formats/formats.h"
 #include "profile/span_links.h"
+#include "query/json_answers.h"
 #include "query/time_range.h"
 #include "server/heap_keep.h"
 #include "server/ingest.h"
@@ -22,6 +23,7 @@ struct upload {
     const struct format *format; /* NULL until it is known, unless it was named */
     struct label labels[LABELS_MAX];
     struct ingest_options options;
+    bool is_retimed; /* its times are moved: an old file is kept from now on */
     struct ingest_result result;
 };
 
@@ -60,6 +62,8 @@ static int read_param(struct upload *u, struct bytes name, struct bytes value, b
         return name_format(u, value, err);
     else if (bytes_are(name, "instant"))
         u->options.is_instant = is_true(value);
+    else if (bytes_are(name, "retime"))
+        u->is_retimed = is_true(value);
     else
         *ret_is_ours = false;
     return r < 0 ? error_prefix(err, r, "%.*s", (int)name.len, (const char *)name.data) : 0;
@@ -135,6 +139,37 @@ static int read_body(struct upload *u, struct error *err)
     return r == 0 ? span_links_make(set, 0, err) : r;
 }
 
+/* ---- Times */
+
+static int64_t end_of(const struct profile *p)
+{
+    int64_t end;
+    return __builtin_add_overflow(p->time_unix_ns, p->duration_ns, &end) ? p->time_unix_ns : end;
+}
+
+/* Moves all times by the same, so that the last profile ends at `until`, or now. Those without a
+ * time get theirs later on. */
+static void retime(const struct upload *u, struct profile_set *set)
+{
+    int64_t until = u->options.until_ns, last = INT64_MIN;
+    uint64_t by;
+
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        if (p->time_unix_ns != 0 && end_of(p) > last)
+            last = end_of(p);
+    }
+    by = (uint64_t)(until > 0 ? until : clock_wall_ns(clock_real())) - (uint64_t)last;
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        struct profile *p = set->profiles.data[i];
+        if (p->time_unix_ns == 0)
+            continue;
+        p->time_unix_ns = (int64_t)((uint64_t)p->time_unix_ns + by);
+        for (size_t k = 0; p->time_ns && k < p->n_samples; k++)
+            p->time_ns[k] += p->time_ns[k] != 0 ? by : 0;
+    }
+}
+
 /* ---- The reply */
 
 static void write_result(const struct upload *u, const char *kept, struct buf *out)
@@ -157,6 +192,13 @@ static void write_result(const struct upload *u, const char *kept, struct buf *o
     if (result->rejected > 0) {
         json_key(&w, "why");
         json_cstring(&w, result->why.text);
+    }
+    if (result->until_ns > 0) {
+        json_key(&w, "from_ns");
+        json_i64_string(&w, result->from_ns);
+        json_key(&w, "until_ns");
+        json_i64_string(&w, result->until_ns);
+        json_labels(&w, "labels", result->labels, result->n_labels);
     }
     if (kept[0]) {
         json_key(&w, "kept");
@@ -181,6 +223,8 @@ static int upload(struct upload *u, struct error *err)
         r = read_body(u, err);
     if (r < 0)
         return r;
+    if (u->is_retimed)
+        retime(u, u->c->worker->source->set);
     u->options.format = u->format->name;
     u->options.labels = u->labels;
     r = ingest_set(u->c, &u->options, &u->result, err);
@@ -209,7 +253,7 @@ static int handle_upload(struct call *c, struct error *err)
 static const char params[] =
     "service.name: the service; any other name: a label (label.NAME too); from: time, for profiles "
     "that do not say theirs; until: time; format: its name, when content does not tell; instant: "
-    "found at a moment";
+    "found at a moment; retime: 1 moves the times of the file, so that it ends at until, or now";
 
 const struct route upload_routes[] = {
     {"POST", "/v1/pprof", ROLE_INGEST, LANE_INGEST, DIALECT_PLAIN, 0, handle_upload, 0,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "server/api_query.h"
+#include "server/api_file.h"
 #include "server/routes.h"
 #include "wire/json.h"
 
@@ -69,6 +69,11 @@ static const struct {
     {"DiffRow", "name:s before_flat:i after_flat:i flat_change:i flat_share_change:f flat_ratio:f "
                 "before_cum:i after_cum:i cum_change:i cum_share_change:f cum_ratio:f"},
     {"DiffTable", "type:s unit:s before:@Side after:@Side all_rows:i rows:[@DiffRow"},
+    {"FileType", "type:s unit:s total:i"},
+    {"FileInfo",
+     "format:s title:s profiles:i samples:i stacks:i max_depth:i functions:i nameless:i "
+     "types:[@FileType default_type:s is_instant:b period:i period_type:@Type start_ns:n "
+     "duration_ns:n has_times:b has_spans:b labels:[s resources:[o comments:[s notes:[s"},
     {"Stat", "version:s tenant:s now_ns:n start_ns:n is_draining:b store:o"},
 };
 
@@ -96,6 +101,7 @@ static const struct {
     {"/api/v1/heatmap", "HeatMap"},
     {"/api/v1/diff", "Diff"},
     {"/api/v1/diff/table", "DiffTable"},
+    {"/api/v1/file/info", "FileInfo"},
     {"/api/v1/stat", "Stat"},
 };
 
@@ -254,15 +260,42 @@ static void write_params(struct json_writer *w, const struct route *r, bool is_w
     json_end_array(w);
 }
 
-/* A path may have another route for what is sent to it. */
+#define ROOT      "/api/v1/"
+#define FILE_ROOT ROOT "file/"
+
+static bool is_of_file(const struct route *r)
+{
+    return strncmp(r->path, FILE_ROOT, strlen(FILE_ROOT)) == 0;
+}
+
+/* A path may have another route for what is sent to it. A file's answer is the question's. */
 static const char *answer_of(const struct route *r)
 {
-    if (!strstr(r->method, "GET"))
+    const char *name = is_of_file(r) ? r->path + strlen(FILE_ROOT) : NULL;
+
+    if (!strstr(r->method, "GET") && !name)
         return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
-        if (strcmp(answers[i].path, r->path) == 0)
+        if (strcmp(answers[i].path, r->path) == 0 ||
+            (name && strcmp(answers[i].path + strlen(ROOT), name) == 0))
             return answers[i].schema;
     return NULL;
+}
+
+/* A body that is a file. */
+static void write_file_body(struct json_writer *w)
+{
+    json_key(w, "requestBody");
+    json_begin_object(w);
+    json_key(w, "required");
+    json_bool(w, true);
+    json_key(w, "content");
+    json_begin_object(w);
+    json_key(w, "application/octet-stream");
+    json_begin_object(w);
+    json_end_object(w);
+    json_end_object(w);
+    json_end_object(w);
 }
 
 /* The same parameters, sent as a form or as a JSON object. */
@@ -346,6 +379,8 @@ static void write_operation(struct json_writer *w, const struct route *r, const 
         json_end_object(w);
         json_end_object(w);
     }
+    if (is_of_file(r))
+        write_file_body(w);
     write_responses(w, r);
     if (r->role != ROLE_ANYONE) {
         json_key(w, "security");
@@ -381,6 +416,19 @@ static void write_methods(struct json_writer *w, const struct route *r, bool is_
             method[i] = (char)tolower((unsigned char)m[i]);
         write_operation(w, r, method, is_wild);
         m += n + (m[n] == '|');
+    }
+}
+
+/* The same questions, of a file in the body. */
+static void write_file_paths(struct json_writer *w, struct arena *arena)
+{
+    const struct route *r;
+
+    for (size_t i = 0; (r = api_file_route_at(i, arena)); i++) {
+        json_key(w, r->path);
+        json_begin_object(w);
+        write_methods(w, r, false);
+        json_end_object(w);
     }
 }
 
@@ -420,6 +468,7 @@ static int handle(struct call *c, struct error *err)
     for (size_t i = 0; route_at(i); i++)
         if (route_at(i)->summary && is_first(i))
             write_path(&w, i);
+    write_file_paths(&w, call_arena(c));
     json_end_object(&w);
     write_components(&w);
     json_end_object(&w);

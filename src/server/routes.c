@@ -22,6 +22,7 @@ static const struct route *const tables[] = {
     api_list_routes,
     api_found_routes,
     api_export_routes,
+    api_file_routes,
     openapi_routes,
     pyroscope_ingest_routes,
     push_routes,

@@ -24,6 +24,7 @@ struct input {
     struct bytes memory;
     VEC(uint8_t) raw;  /* all that was read from fd and is still needed, padded */
     struct bytes rest; /* the part of raw (or memory) not yet consumed by the stream */
+    uint64_t left;     /* how much of fd is ours: input_set_source() */
     bool ended;        /* fd is at its end */
     bool streaming;    /* input_read() was called: what was consumed need not be kept */
 
@@ -47,6 +48,7 @@ static struct input *input_new(const char *name, struct budget *budget)
     in->budget = budget;
     in->fd = -1;
     in->limit = UINT64_MAX;
+    in->left = UINT64_MAX;
     return in;
 }
 
@@ -87,6 +89,11 @@ void input_set_limit(struct input *in, uint64_t n)
     in->limit = n;
 }
 
+void input_set_source(struct input *in, uint64_t n)
+{
+    in->left = n;
+}
+
 void input_close(struct input *in)
 {
     if (!in)
@@ -110,6 +117,8 @@ const char *input_name(const struct input *in)
 /* Reads up to n more bytes behind what `raw` holds; sets `ended` at the end of the file. */
 static int raw_read(struct input *in, size_t n, struct error *err)
 {
+    if (n > in->left)
+        n = (size_t)in->left;
     if (!vec_reserve(in->budget, &in->raw, n + PADDING))
         return budget_error(in->budget, err);
     size_t target = in->raw.len + n;
@@ -124,7 +133,9 @@ static int raw_read(struct input *in, size_t n, struct error *err)
             break;
         }
         in->raw.len += (size_t)got;
+        in->left -= (uint64_t)got;
     }
+    in->ended |= in->left == 0;
     memset(in->raw.data + in->raw.len, 0, PADDING);
     return 0;
 }

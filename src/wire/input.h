@@ -32,6 +32,10 @@ struct input *input_from_fd(int fd, const char *name, struct budget *budget);
  * so that no budget ends it. */
 void input_set_limit(struct input *in, uint64_t n);
 
+/* The source ends n bytes from where its descriptor stands: one of several in a file. Before the
+ * first read. */
+void input_set_source(struct input *in, uint64_t n);
+
 void input_close(struct input *in); /* NULL is fine */
 DEFINE_CLEANUP(struct input *, input_close)
 

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "lib/scratch.h"
 #include "server/stored.h"
+#include "wire/protobuf.h"
 
 static void labels_come_from_the_query(struct test *t)
 {
@@ -16,7 +18,7 @@ static void labels_come_from_the_query(struct test *t)
                "1h&instant=1",
                "", BYTES("main;a 5\nmain;b 7\n"), 200,
                "{\"format\":\"collapsed\",\"profiles\":1,\"stored\":1,\"duplicates\":0,"
-               "\"rejected\":0,\"notes\":[]}");
+               "\"rejected\":0,\"from_ns\":\"");
     CHECK_STORED(t, &c,
                  "deployment.environment.name=prod from=here service.name=shop x=a b | "
                  "samples/count instant | main;a 5 | main;b 7\n");
@@ -42,6 +44,48 @@ static void any_format_goes_by_its_content(struct test *t)
     calls_begin(t, &c);
     CHECK_POST(t, &c, "/api/v1/profiles?service.name=shop&format=pyroscope-lines", "",
                BYTES("main;a\nmain;a\n"), 200, "\"stored\":1");
+    calls_end(&c);
+}
+
+static void says_where_it_is_found_again(struct test *t)
+{
+    struct calls c;
+    int64_t now = clock_wall_ns(clock_real());
+    calls_begin(t, &c);
+
+    CHECK_POST(t, &c, "/api/v1/profiles?service.name=shop&vesta.upload=7", "", BYTES("main;a 5\n"),
+               200, "\"labels\":{\"service.name\":\"shop\",\"vesta.upload\":\"7\"}");
+    struct stored s;
+    stored_read(t, &c, &s);
+    CHECK(t, s.start_ns >= now && s.start_ns <= clock_wall_ns(clock_real()));
+    buf_done(&s.text);
+    CHECK_POST(t, &c, "/api/v1/profiles?service.name=till&from=1794768065000000000&until=now", "",
+               BYTES("main;a 5\n"), 200, "\"from_ns\":\"1794768065000000000\"");
+    calls_end(&c);
+}
+
+/* What would be too old to keep is kept as if it were taken now, its moments as far apart. */
+static void moves_times(struct test *t)
+{
+    static const char *const types[] = {"cpu/nanoseconds", NULL};
+    static const char *const rows[] = {"main;a 20", NULL};
+    CLEANUP(buf_done) struct buf pprof = {0};
+    struct calls c;
+    int64_t now = clock_wall_ns(clock_real());
+
+    make_pprof(types, rows, &pprof);
+    pb_put_u64(&pprof, 9, 1000000000000); /* time_nanos */
+    pb_put_u64(&pprof, 10, 2000000000);   /* duration_nanos */
+    calls_begin(t, &c);
+    CHECK_POST(t, &c, "/api/v1/profiles?service.name=shop", "", buf_bytes(&pprof), 422,
+               "profiles are kept for");
+    CHECK_POST(t, &c, "/api/v1/profiles?service.name=shop&retime=1", "", buf_bytes(&pprof), 200,
+               "\"stored\":1");
+    struct stored s;
+    stored_read(t, &c, &s);
+    CHECK(t, s.start_ns >= now - 2000000000);
+    CHECK_INT(t, s.duration_ns, 2000000000);
+    buf_done(&s.text);
     calls_end(&c);
 }
 
@@ -187,6 +231,8 @@ static void only_snapshots_may_be_larger_than_bodies(struct test *t)
 static const struct test_case cases[] = {
     TEST(labels_come_from_the_query),
     TEST(any_format_goes_by_its_content),
+    TEST(says_where_it_is_found_again),
+    TEST(moves_times),
     TEST(notes_are_told),
     TEST(refuses_and_names_what_is_wrong),
     TEST(of_a_heap_snapshot_only_the_summary_stays),

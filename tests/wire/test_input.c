@@ -134,10 +134,44 @@ static void streams_no_more_than_the_limit(struct test *t)
     buf_done(&plain);
 }
 
+/* Two contents in one file, each by its own piece of it. */
+static void reads_a_piece_of_a_file(struct test *t)
+{
+    struct buf plain = text_of(300000), packed = {0};
+    gzip_pack(buf_bytes(&plain), 6, &packed);
+    FILE *file = tmpfile();
+    fwrite(plain.data, 1, plain.len, file);
+    fwrite(packed.data, 1, packed.len, file);
+    fwrite("behind", 1, 6, file);
+    fflush(file);
+
+    for (size_t i = 0; i < 2; i++) {
+        struct budget b;
+        struct error err = {""};
+        struct bytes got = {0}, head = {0};
+        budget_init(&b, 1 << 24);
+        int fd = dup(fileno(file));
+        CHECK_INT(t, lseek(fd, i == 0 ? 0 : (off_t)plain.len, SEEK_SET), i == 0 ? 0 : 300000);
+        struct input *in = input_from_fd(fd, "the piece", &b);
+        input_set_source(in, i == 0 ? plain.len : packed.len);
+        CHECK_INT(t, input_peek(in, &head, &err), 0);
+        CHECK_INT(t, head.len, INPUT_PEEK_BYTES);
+        CHECK_INT(t, input_all(in, &got, &err), 0);
+        CHECK_INT(t, got.len, plain.len);
+        CHECK(t, got.len == plain.len && memcmp(got.data, plain.data, got.len) == 0);
+        input_close(in);
+        CHECK_INT(t, b.used, 0);
+    }
+    fclose(file);
+    buf_done(&packed);
+    buf_done(&plain);
+}
+
 static const struct test_case cases[] = {
     TEST(unpacks_every_layer_whole_and_streamed),
     TEST(joins_concatenated_members),
     TEST(refuses_a_bomb_and_a_stump),
     TEST(streams_no_more_than_the_limit),
+    TEST(reads_a_piece_of_a_file),
 };
 TEST_MAIN(cases)
