@@ -42,8 +42,11 @@ static uint32_t intern(struct frames *f, struct frame frame)
     hash = hash_mix(hash ^ (uint64_t)frame.line,
                     (uint64_t)frame.start_line << 20 ^ (uint64_t)frame.column);
     uint32_t id = IDSET_FIND(&f->index, hash, i, frame_equal(&f->all.data[i], &frame));
-    if (id != IDSET_NONE)
+    if (id != IDSET_NONE) {
+        if (f->all.data[id].mapping == 0)
+            f->all.data[id].mapping = frame.mapping;
         return id;
+    }
     size_t n = f->all.len;
     if (n >= UINT32_MAX - 1 || !vec_push(f->dict->budget, &f->all, frame) ||
         !vec_resize(f->dict->budget, &f->is_inlined, n + 1) ||
@@ -112,15 +115,17 @@ static struct frame unknown_frame(struct frames *f, const struct location *l, bo
     uint32_t object = d->mappings.data[l->mapping].file;
 
     if (!f->options.name_unknown)
-        return (struct frame){
-            .object = object, .type = l->type, .address = has_address ? l->address : 0};
+        return (struct frame){.object = object,
+                              .type = l->type,
+                              .mapping = l->mapping,
+                              .address = has_address ? l->address : 0};
     struct buf name = {0};
     if (object)
         buf_add_bytes(&name, path_base(dict_text(d, object)));
     buf_addf(&name, "%s0x%llx", object ? "+" : "", (unsigned long long)l->address);
     uint32_t id = dict_string(d, buf_bytes(&name));
     buf_done(&name);
-    return (struct frame){.name = id, .object = object, .type = l->type};
+    return (struct frame){.name = id, .object = object, .type = l->type, .mapping = l->mapping};
 }
 
 static struct frame make_frame(struct frames *f, const struct location *l, const struct line *line)
@@ -133,8 +138,12 @@ static struct frame make_frame(struct frames *f, const struct location *l, const
     if (!line || line->function == 0)
         return unknown_frame(f, l, has_address);
     struct function fn = f->dict->functions.data[line->function];
-    struct frame frame = {
-        .type = l->type, .source = fn.file, .address = has_address ? l->address : 0};
+    struct frame frame = {.type = l->type,
+                          .source = fn.file,
+                          .mapping = l->mapping,
+                          .address = has_address ? l->address : 0};
+    if (g != GRANULARITY_PACKAGES && g != GRANULARITY_FILES)
+        frame.source_line = fn.start_line;
     if (g == GRANULARITY_PACKAGES)
         frame.name = dict_string(f->dict, frames_package(dict_text(f->dict, fn.name)));
     else if (g != GRANULARITY_FILES)

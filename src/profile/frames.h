@@ -23,16 +23,24 @@ enum granularity {
  * equal there. Id 0 is no frame.
  */
 struct frame {
-    uint32_t name;   /* string: function, or package */
-    uint32_t file;   /* string: source file, trimmed and cleaned */
-    uint32_t object; /* string: binary; only where there is no name or objects are kept */
-    uint32_t type;   /* string: frame type of the location it was first seen in; not compared */
-    uint32_t source; /* string: source file it was first seen in, as it came; not compared */
+    uint32_t name;       /* string: function, or package */
+    uint32_t file;       /* string: source file, trimmed and cleaned */
+    uint32_t object;     /* string: binary; only where there is no name or objects are kept */
+    uint32_t type;       /* string: frame type of the location it was first seen in; not compared */
+    uint32_t source;     /* string: source file it was first seen in, as it came; not compared */
+    uint32_t mapping;    /* the first that was known of a location with it; not compared */
+    int64_t source_line; /* where its function starts, as it was first seen; not compared */
     uint64_t address;
     int64_t start_line;
     int64_t line;
     int64_t column;
 };
+
+/* Where a frame is in its file: the line itself, or where its function starts; 0: not known. */
+static inline int64_t frame_line(const struct frame *f)
+{
+    return f->line ? f->line : f->source_line;
+}
 
 struct frame_options {
     enum granularity granularity;

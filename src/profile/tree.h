@@ -30,6 +30,11 @@ int tree_build(const struct profile *p, uint32_t type, struct frame_options opti
                struct tree *ret, struct error *err);
 void tree_done(struct tree *t); /* a zeroed tree is fine */
 
+/* The same with the values of a second column, types[1], for the same nodes: of `values` only self
+ * and total are filled in. tree_done() is due for both. */
+int tree_build_both(const struct profile *p, const uint32_t types[2], struct frame_options options,
+                    struct tree *ret, struct tree *values, struct error *err);
+
 /*
  * Turns the tree upside down: the first level holds the frames that have values of their own, below
  * each its callers. Every value of a stack counts in the node of its outermost frame, so totals
@@ -37,8 +42,8 @@ void tree_done(struct tree *t); /* a zeroed tree is fine */
  */
 int tree_invert(struct tree *t, struct error *err);
 
-/* The same for the trees of two columns of one profile, built alike, which therefore have the same
- * nodes; and have afterwards. */
+/* The same for the trees of two columns of one profile, built alike or together, which therefore
+ * have the same nodes; and have afterwards. */
 int tree_invert_both(struct tree *t, struct tree *other, struct error *err);
 
 static inline size_t tree_len(const struct tree *t)

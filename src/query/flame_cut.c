@@ -8,6 +8,12 @@ static uint64_t magnitude(int64_t v)
     return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
+/* Wrapping like the machine: sums of what comes from outside may. */
+static int64_t plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 /* What decides who stays: a node's own total, or that of a heavier node below it, as differences
  * have where growth and shrinking cancel. So no node is heavier than its parent. */
 static void weigh(const struct flame_cut *f, uint32_t root, uint64_t *weight)
@@ -15,7 +21,7 @@ static void weigh(const struct flame_cut *f, uint32_t root, uint64_t *weight)
     const struct tree *t = &f->tree;
     for (size_t i = 0; i < tree_len(t); i++)
         weight[i] = magnitude(t->total.data[i]);
-    for (size_t i = 0; i < tree_len(&f->base); i++)
+    for (size_t i = 0; i < f->base.total.len; i++)
         if (weight[i] < magnitude(f->base.total.data[i]))
             weight[i] = magnitude(f->base.total.data[i]);
     for (size_t i = tree_len(t); i-- > root + 1;) {
@@ -102,14 +108,42 @@ struct builder {
     struct flame_cut *out;
     const uint64_t *weight;
     const bool *keep;
+    bool keeps_all; /* nothing below the root was cut */
     VEC(struct child) children;
     VEC(uint32_t) stack; /* tree node, then index of its parent, of what is still to be added */
 };
+
+/* The kept children of a node, the heaviest first, and what the others weigh. */
+static bool find_children(struct builder *b, uint32_t node, struct flame_cut_hidden *ret_hidden)
+{
+    struct flame_cut *f = b->out;
+    const struct tree *t = &f->tree;
+    struct flame_cut_hidden hidden = {0};
+
+    vec_clear(&b->children);
+    for (uint32_t c = t->first_child.data[node]; c != 0; c = t->next_sibling.data[c]) {
+        if (b->keeps_all || b->keep[c]) {
+            if (!vec_push(b->budget, &b->children, (struct child){c, b->weight[c]}))
+                return false;
+        } else {
+            hidden.n++;
+            hidden.weight = plus(hidden.weight, t->total.data[c]);
+            if (f->base.total.len > 0)
+                hidden.base_weight = plus(hidden.base_weight, f->base.total.data[c]);
+        }
+    }
+    if (b->children.len > 1)
+        qsort(b->children.data, b->children.len, sizeof(*b->children.data), by_weight);
+    f->cut = plus(f->cut, hidden.weight);
+    *ret_hidden = hidden;
+    return true;
+}
 
 /* Adds one node and puts its kept children on the stack, lightest first. */
 static bool add_node(struct builder *b, uint32_t node, uint32_t parent)
 {
     struct flame_cut *f = b->out;
+    struct flame_cut_hidden hidden;
     struct tree *t = &f->tree;
     uint32_t at = (uint32_t)f->nodes.len;
     struct flame_cut_node n = {.parent = parent,
@@ -117,28 +151,19 @@ static bool add_node(struct builder *b, uint32_t node, uint32_t parent)
                                .depth = at > 0 ? f->nodes.data[parent].depth + 1 : 0,
                                .self = t->self.data[node],
                                .total = t->total.data[node]};
-    if (tree_len(&f->base) > 0) {
+    if (f->base.self.len > 0) {
         n.base_self = f->base.self.data[node];
         n.base_total = f->base.total.data[node];
     }
-
-    vec_clear(&b->children);
-    for (uint32_t c = t->first_child.data[node]; c != 0; c = t->next_sibling.data[c]) {
-        if (b->keep[c]) {
-            if (!vec_push(b->budget, &b->children, (struct child){c, b->weight[c]}))
-                return false;
-        } else {
-            n.n_hidden++;
-            n.hidden += t->total.data[c];
-        }
-    }
-    f->cut += n.hidden;
+    if (!find_children(b, node, &hidden))
+        return false;
+    n.n_hidden = hidden.n;
+    n.hidden = hidden.weight;
+    n.base_hidden = hidden.base_weight;
     if (n.depth > f->max_depth)
         f->max_depth = n.depth;
     if (!vec_push(b->budget, &f->nodes, n))
         return false;
-    if (b->children.len > 1)
-        qsort(b->children.data, b->children.len, sizeof(*b->children.data), by_weight);
     for (size_t i = b->children.len; i-- > 0;)
         if (!vec_push(b->budget, &b->stack, b->children.data[i].node) ||
             !vec_push(b->budget, &b->stack, at))
@@ -155,6 +180,40 @@ static bool add_all(struct builder *b, uint32_t root)
     }
     vec_done(b->budget, &b->children);
     vec_done(b->budget, &b->stack);
+    return ok;
+}
+
+/* Adds what lies below one node to the order, which is the queue, too. */
+static bool add_level(struct builder *b, size_t place)
+{
+    struct flame_cut_levels *l = &b->out->levels;
+    struct flame_cut_hidden hidden;
+
+    if (!find_children(b, l->order.data[place], &hidden) ||
+        !vec_push(b->budget, &l->children, (uint32_t)b->children.len))
+        return false;
+    hidden.place = (uint32_t)place;
+    if (hidden.n > 0 && !vec_push(b->budget, &l->hidden, hidden))
+        return false;
+    for (size_t i = 0; i < b->children.len; i++)
+        if (!vec_push(b->budget, &l->order, b->children.data[i].node))
+            return false;
+    return true;
+}
+
+static bool add_levels(struct builder *b, uint32_t root, size_t n)
+{
+    struct flame_cut_levels *l = &b->out->levels;
+    bool ok = vec_reserve(b->budget, &l->order, n) && vec_reserve(b->budget, &l->children, n) &&
+              vec_push(b->budget, &l->order, root);
+    for (size_t i = 0, end = 1; ok && i < l->order.len; i++) {
+        if (i == end) {
+            b->out->max_depth++;
+            end = l->order.len;
+        }
+        ok = add_level(b, i);
+    }
+    vec_done(b->budget, &b->children);
     return ok;
 }
 
@@ -189,19 +248,22 @@ static bool choose(struct flame_cut *f, const struct flame_cut_options *o, uint3
             return false;
         cut(t, weight, threshold, root, keep);
     }
-    struct builder b = {.budget = budget, .out = f, .weight = weight, .keep = keep};
-    if (!add_all(&b, root))
+    bool cuts = o->max_nodes > 0 && n > o->max_nodes;
+    struct builder b = {
+        .budget = budget, .out = f, .weight = weight, .keep = keep, .keeps_all = !cuts};
+    size_t n_kept = cuts ? o->max_nodes : n;
+    if (!(o->is_level_order ? add_levels(&b, root, n_kept) : add_all(&b, root)))
         return false;
-    f->n_cut = n - f->nodes.len;
+    f->n_cut = n - (o->is_level_order ? f->levels.order.len : f->nodes.len);
     return true;
 }
 
 static int build_trees(const struct profile *p, const struct flame_cut_options *o,
                        struct flame_cut *f, struct error *err)
 {
-    int r = tree_build(p, o->type, o->frames, &f->tree, err);
-    if (r == 0 && o->compares)
-        r = tree_build(p, o->base_type, o->frames, &f->base, err);
+    int r = o->compares ? tree_build_both(p, (uint32_t[]){o->type, o->base_type}, o->frames,
+                                          &f->tree, &f->base, err)
+                        : tree_build(p, o->type, o->frames, &f->tree, err);
     if (r < 0 || !o->invert)
         return r;
     return o->compares ? tree_invert_both(&f->tree, &f->base, err) : tree_invert(&f->tree, err);
@@ -239,8 +301,13 @@ int flame_cut_build(const struct profile *p, const struct flame_cut_options *o,
 
 void flame_cut_done(struct flame_cut *f)
 {
-    if (f->tree.frames.dict)
-        vec_done(f->tree.frames.dict->budget, &f->nodes);
+    struct budget *b = f->tree.frames.dict ? f->tree.frames.dict->budget : NULL;
+    if (b) {
+        vec_done(b, &f->nodes);
+        vec_done(b, &f->levels.order);
+        vec_done(b, &f->levels.children);
+        vec_done(b, &f->levels.hidden);
+    }
     tree_done(&f->tree);
     tree_done(&f->base);
 }

@@ -61,9 +61,6 @@ static void write_head(struct api_query *q, const struct sides *s, const uint32_
 
 /* ---- As a tree */
 
-#define NODES     8192
-#define NODES_MAX 1000000
-
 static void write_nodes(struct flame_cut *f, struct sheet *s)
 {
     struct api_frame_table frames;
@@ -101,10 +98,15 @@ static int reply_tree(struct api_query *q, const struct sides *sides, const stru
         write_head(q, sides, type, total, &s.head);
     json_key(&s.head, "cut_nodes");
     json_u64(&s.head, f->n_cut);
+    json_key(&s.head, "cut");
+    json_i64(&s.head, f->cut);
     json_key(&s.head, "max_depth");
     json_u64(&s.head, f->max_depth);
-    write_nodes(f, &s);
-    if (r == 0)
+    if (q->format != API_TREE)
+        write_nodes(f, &s);
+    if (r == 0 && q->format == API_TREE)
+        r = api_reply_tree(q, &s, f, &(struct flame_wire_options){0}, err);
+    else if (r == 0)
         r = budget_failed(s.budget) ? budget_error(s.budget, err) : api_reply_sheet(q, &s, err);
     sheet_done(&s);
     return r;
@@ -221,7 +223,7 @@ static int handle(struct call *c, struct error *err)
 
 const struct route api_diff_routes[] = {
     API_ROUTE("diff", 0, "Two selections as one flame tree with both sides' values",
-              P_SIDES API_P_FRAMES API_P_CUT API_P_FORMAT),
+              P_SIDES API_P_FRAMES API_P_CUT API_P_TREE_FORMAT),
     API_ROUTE("diff/table", 1, "Two selections compared function by function, largest change first",
               P_SIDES "limit: rows, default 100; " API_P_FORMAT),
     {0},

@@ -68,7 +68,10 @@ void api_frame_table_init(struct api_frame_table *t, struct frames *frames, stru
     sheet_table(s, "frames", SHEET_COLUMNS);
     t->name = sheet_column(s, "name", COLUMN_TEXT);
     t->file = sheet_column(s, "file", COLUMN_TEXT);
+    t->line = sheet_column(s, "line", COLUMN_I64);
     t->type = sheet_column(s, "type", COLUMN_TEXT);
+    t->binary = sheet_column(s, "binary", COLUMN_TEXT);
+    t->build = sheet_column(s, "build_id", COLUMN_TEXT);
 }
 
 void api_frame_table_done(struct api_frame_table *t)
@@ -83,9 +86,13 @@ uint32_t api_frame_row(struct api_frame_table *t, uint32_t frame)
         return UINT32_MAX;
     if (t->place.data[frame] == 0) {
         const struct frame *one = &f->all.data[frame];
+        const struct mapping *m = &f->dict->mappings.data[one->mapping];
         sheet_text(t->name, frame == 0 ? BYTES("root") : bytes_of(frames_name(f, frame)));
-        sheet_text(t->file, frame == 0 ? BYTES("") : api_frame_file(f, frame));
-        sheet_text(t->type, dict_text(f->dict, frame == 0 ? 0 : one->type));
+        sheet_text(t->file, api_frame_file(f, frame));
+        sheet_i64(t->line, frame_line(one));
+        sheet_text(t->type, dict_text(f->dict, one->type));
+        sheet_text(t->binary, dict_text(f->dict, m->file));
+        sheet_text(t->build, dict_text(f->dict, m->build_id));
         t->place.data[frame] = ++t->n;
     }
     return t->place.data[frame] - 1;
@@ -94,7 +101,22 @@ uint32_t api_frame_row(struct api_frame_table *t, uint32_t frame)
 /* ---- Flame trees */
 
 #define FLAME_NODES     8192
-#define FLAME_NODES_MAX 1000000
+#define FLAME_NODES_MAX 1100000 /* a million, the root and a little */
+
+int api_reply_tree(struct api_query *q, struct sheet *s, struct flame_cut *f,
+                   const struct flame_wire_options *o, struct error *err)
+{
+    CLEANUP(buf_done) struct buf out = {.budget = s->budget};
+    struct flame_wire_options options = *o;
+
+    if (buf_full(&s->members))
+        return buf_error(&s->members, err);
+    options.members = buf_bytes(&s->members);
+    int r = flame_wire_write(f, &options, &out, err);
+    if (r == 0)
+        api_reply(q, FLAME_WIRE_MEDIA_TYPE, &out);
+    return r;
+}
 
 static int write_flame(struct api_query *q, struct api_merged *m, struct flame_cut *f,
                        struct sheet *s, struct error *err)
@@ -108,6 +130,8 @@ static int write_flame(struct api_query *q, struct api_merged *m, struct flame_c
     json_i64(&s->head, f->cut);
     json_key(&s->head, "max_depth");
     json_u64(&s->head, f->max_depth);
+    if (q->format == API_TREE)
+        return api_reply_tree(q, s, f, &(struct flame_wire_options){0}, err);
     api_frame_table_init(&frames, &f->tree.frames, s);
     sheet_table(s, "nodes", SHEET_COLUMNS);
     struct sheet_column *parent = sheet_column(s, "parent", COLUMN_U32);
@@ -136,6 +160,7 @@ int api_cut(struct api_query *q, const char *under[API_PARAMS_MAX], struct flame
     int r = api_number(q, "max_nodes", FLAME_NODES_MAX, FLAME_NODES, &max_nodes, err);
     if (r == 0)
         r = api_flag(q, "invert", &ret->invert, err);
+    ret->is_level_order = q->format == API_TREE;
     ret->max_nodes = (size_t)max_nodes;
     while (ret->n_under < API_PARAMS_MAX &&
            (under[ret->n_under] = api_text_at(q, "under", ret->n_under)))
@@ -319,7 +344,7 @@ static int handle(struct call *c, struct error *err)
 
 const struct route api_merge_routes[] = {
     API_ROUTE("flame", 0, "The flame tree of a selection, cut for drawing",
-              API_P_MERGE API_P_FRAMES API_P_CUT API_P_FORMAT),
+              API_P_MERGE API_P_FRAMES API_P_CUT API_P_TREE_FORMAT),
     API_ROUTE("top", 1, "Who spends: functions with what they spend themselves and in all",
               API_P_MERGE API_P_FRAMES "limit: rows, default 100; "
                                        "order: flat, cum or name, default flat; " API_P_FORMAT),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "query/flame_cut.h"
+#include "query/flame_wire.h"
 #include "server/api_answer.h"
 
 /* A selection merged, and the column that is asked about. */
@@ -24,6 +24,11 @@ void api_type_members(const struct profile *p, uint32_t type, struct json_writer
 /* max_nodes, invert and under, whose values `under` holds. */
 int api_cut(struct api_query *q, const char *under[API_PARAMS_MAX], struct flame_cut_options *ret,
             struct error *err);
+/* The tree as compact bytes; the members of its header are those of the sheet. */
+int api_reply_tree(struct api_query *q, struct sheet *s, struct flame_cut *f,
+                   const struct flame_wire_options *o, struct error *err);
+#define API_P_TREE_FORMAT "format: json, columns or tree; "
+
 #define API_P_CUT                                                                                  \
     "max_nodes: how many nodes to keep, the heaviest, default 8192; "                              \
     "under: frames from the outermost inwards, repeated: the tree below that node; "               \
@@ -36,10 +41,10 @@ static inline struct bytes api_frame_file(const struct frames *f, uint32_t frame
     return dict_text(f->dict, one->file ? one->file : one->source);
 }
 
-/* The frames that an answer mentions, each once: a table of name, file and type. */
+/* The frames that an answer mentions, each once: a table of what is known of each. */
 struct api_frame_table {
     struct frames *frames;
-    struct sheet_column *name, *file, *type;
+    struct sheet_column *name, *file, *line, *type, *binary, *build;
     VEC(uint32_t) place; /* per frame: its row + 1 */
     struct budget *budget;
     uint32_t n;

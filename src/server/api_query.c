@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/hex.h"
+#include "query/flame_wire.h"
 #include "query/time_range.h"
 #include "server/api_file.h"
 #include "server/columnar.h"
@@ -349,8 +350,11 @@ static bool has_word(struct bytes help, const char *word)
 /* The formats a route can answer in are the words of its own help. */
 static int read_format(struct api_query *q, struct error *err)
 {
-    static const char *const names[] = {
-        [API_JSON] = "json", [API_COLUMNS] = "columns", [API_NDJSON] = "ndjson", [API_DOT] = "dot"};
+    static const char *const names[] = {[API_JSON] = "json",
+                                        [API_COLUMNS] = "columns",
+                                        [API_NDJSON] = "ndjson",
+                                        [API_DOT] = "dot",
+                                        [API_TREE] = "tree"};
     struct bytes help = {0}, accept = call_header(q->call, "accept");
     const char *text = api_text(q, "format");
     size_t which = API_JSON;
@@ -362,6 +366,8 @@ static int read_format(struct api_query *q, struct error *err)
         if (which == ARRAY_SIZE(names) || !has_word(help, names[which]))
             return error_set(err, -EINVAL, "format is %.*s, not \"%.60s\"", (int)help.len,
                              (const char *)help.data, text);
+    } else if (has_word(help, "tree") && http_value_has_token(accept, FLAME_WIRE_MEDIA_TYPE)) {
+        which = API_TREE;
     } else if (has_word(help, "columns") && http_value_has_token(accept, SHEET_MEDIA_TYPE)) {
         which = API_COLUMNS;
     } else if (has_word(help, "ndjson") && http_value_has_token(accept, "application/x-ndjson")) {

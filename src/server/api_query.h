@@ -19,7 +19,7 @@ struct api_param {
 #define API_PARAMS_MAX 1024
 #define API_BY_MAX     16
 
-enum api_format { API_JSON, API_COLUMNS, API_NDJSON, API_DOT };
+enum api_format { API_JSON, API_COLUMNS, API_NDJSON, API_DOT, API_TREE };
 
 struct api_query {
     struct call *call;

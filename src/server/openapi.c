@@ -33,7 +33,7 @@ static const struct {
     {"Span", "trace:s span:s parent:s service:s name:s start_ns:n duration_ns:n kind:i status:i "
              "attributes:o"},
     {"Spans", "from_ns:n until_ns:n spans:[@Span is_cut:b"},
-    {"Frames", "name:[s file:[s type:[s"},
+    {"Frames", "name:[s file:[s line:[i type:[s binary:[s build_id:[s"},
     {"FlameNodes", "parent:[i frame:[i self:[i total:[i hidden_children:[i hidden:[i"},
     {"Flame", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s cut_nodes:i "
               "cut:i max_depth:i frames:@Frames nodes:@FlameNodes"},
@@ -64,7 +64,7 @@ static const struct {
     {"Side", "query:s from_ns:n until_ns:n total:i"},
     {"DiffNodes", "parent:[i frame:[i before_self:[i before_total:[i after_self:[i after_total:[i "
                   "hidden_children:[i"},
-    {"Diff", "type:s unit:s before:@Side after:@Side cut_nodes:i max_depth:i frames:@Frames "
+    {"Diff", "type:s unit:s before:@Side after:@Side cut_nodes:i cut:i max_depth:i frames:@Frames "
              "nodes:@DiffNodes"},
     {"DiffRow", "name:s before_flat:i after_flat:i flat_change:i flat_share_change:f flat_ratio:f "
                 "before_cum:i after_cum:i cum_change:i cum_share_change:f cum_ratio:f"},
