@@ -17,7 +17,7 @@ def run(*command, **kwargs):
 
 def main():
     if not (FOLDER / "build.ninja").exists():
-        run("meson", "setup", FOLDER, "-Db_coverage=true", "-Doptimization=0",
+        run("meson", "setup", FOLDER, "-Db_coverage=true", "-Doptimization=0", "-Dweb=disabled",
             stdout=subprocess.DEVNULL)
     if run("ninja", "-C", FOLDER, "--quiet") != 0:
         return 1

@@ -29,12 +29,12 @@ build|pc capstone|libcapstone-dev|disassembly
 build|file /usr/include/libiberty/demangle.h|libiberty-dev|names of C++, Rust and D functions
 build|pc libbpf|libbpf-dev|loads programs into the kernel
 build|cmd clang|clang|compiles programs for the kernel; second compiler, and the fuzzers
+build|cmd node|nodejs|bundles and packs the web UI; in tests, makes fresh heap snapshots
+build|cmd npm|npm|fetches what the web UI is built with; in tests, programs to compare with
 build|cmd python3|python3|puts files into programs; runs the end-to-end tests
 test|py pytest|python3-pytest|runs the end-to-end tests
 test|fuzzer|FUZZER_RUNTIME|what fuzz targets link
 test|cmd go|golang-go|go tool pprof, to compare with
-test|cmd node|nodejs|makes fresh heap snapshots
-test|cmd npm|npm|fetches an independent heap analyser to compare with
 test|cmd chromium|chromium|opens flame graphs in a real browser
 test|cmd curl|curl|sends what users send
 test|cmd h2load|nghttp2-client|an independent HTTP/2 client

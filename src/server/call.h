@@ -93,6 +93,7 @@ struct call {
     int64_t retry_after_ms; /* what to tell with -EAGAIN; 0: a second */
 
     struct http_reply reply;
+    bool is_packed;    /* the reply leaves as the handler made it */
     bool is_streaming; /* call_stream() was called */
 };
 

@@ -20,6 +20,7 @@
 #include "server/status.h"
 #include "server/tenant_limits.h"
 #include "server/web_guard.h"
+#include "server/web_pages.h"
 #include "wire/pack.h"
 
 /* Below this packing costs more than it saves. */
@@ -70,6 +71,10 @@ static int find_route(struct job *j, struct error *err)
     int len = (int)(q->path.len < 100 ? q->path.len : 100);
 
     int r = route_find(q->method, q->path, &c->route, &methods);
+    if (r == -ENOENT) {
+        c->route = web_pages_route(q);
+        r = c->route ? 0 : r;
+    }
     if (r == -ENOENT)
         return error_set(err, r, "there is nothing at %.*s%s", len, (const char *)q->path.data,
                          bytes_start_with(q->path, BYTES("/api/"))
@@ -222,7 +227,7 @@ static void pack_reply(struct call *c)
     struct bytes accepted = call_header(c, "accept-encoding");
     const char *coding = NULL;
 
-    if (call_is_grpc(c) || !is_packable(&c->reply))
+    if (c->is_packed || call_is_grpc(c) || !is_packable(&c->reply))
         return;
     http_reply_header(&c->reply, "vary", BYTES("accept-encoding"));
     if (http_value_has_token(accepted, "zstd") &&

@@ -36,31 +36,6 @@ static int handle_ready(struct call *c, struct error *err)
     return reply_text(c, "ready\n");
 }
 
-/* What a person sees who opens the address in a browser. No scripts, no styles: nothing to allow.
- */
-static int handle_index(struct call *c, struct error *err)
-{
-    static const char page[] =
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Vesta</title>"
-        "<meta name=\"viewport\" content=\"width=device-width\">"
-        "<meta name=\"color-scheme\" content=\"light dark\">"
-        "<h1>Vesta " VESTA_VERSION "</h1><p>The server runs. Send profiles with "
-        "<code>vesta push --service NAME FILE</code>, by OTLP to ports 4317 and 4318, or from any "
-        "Pyroscope SDK to this address; ask with <code>vesta top 'cpu{service.name=\"NAME\"}' "
-        "--url</code> and this address.</p><ul>"
-        "<li><a href=\"/api/v1/services\">services</a> that have sent something"
-        "<li><a href=\"/api/v1/agents\">agents</a> that have announced themselves"
-        "<li><a href=\"/api/v1/stat\">what is stored</a>"
-        "<li><a href=\"/metrics\">metrics</a>"
-        "<li><a href=\"/api/v1/openapi.json\">the API, described</a></ul></html>\n";
-    CLEANUP(buf_done) struct buf body = {0};
-
-    (void)err;
-    buf_add_str(&body, page);
-    call_reply(c, "text/html; charset=utf-8", &body);
-    return 0;
-}
-
 static void gauge(struct buf *out, const char *name, const char *help, uint64_t value)
 {
     buf_addf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, value);
@@ -153,7 +128,6 @@ static int handle_metrics(struct call *c, struct error *err)
 }
 
 const struct route status_routes[] = {
-    {"GET", "/", ROLE_ANYONE, LANE_QUICK, .handle = handle_index},
     {"GET", "/healthz", ROLE_ANYONE, LANE_QUICK, .handle = handle_health,
      .summary = "The process is alive"},
     {"GET", "/readyz", ROLE_ANYONE, LANE_QUERY, .handle = handle_ready,

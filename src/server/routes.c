@@ -28,6 +28,7 @@ static const struct route *const tables[] = {
     push_routes,
     upload_routes,
     names_routes,
+    web_routes,
 };
 /* clang-format on */
 

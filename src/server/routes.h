@@ -33,3 +33,4 @@ extern const struct route openapi_routes[];    /* openapi.c */
 extern const struct route pyroscope_ingest_routes[];
 extern const struct route push_routes[];
 extern const struct route upload_routes[]; /* ingest_files.c */
+extern const struct route web_routes[];    /* web_pages.c */
