@@ -32,6 +32,11 @@ static const struct {
     {"Exemplars", "from_ns:n until_ns:n exemplars:[@Exemplar is_cut:b"},
     {"Span", "trace:s span:s parent:s service:s name:s start_ns:n duration_ns:n kind:i status:i "
              "attributes:o"},
+    {"SpanExample", "trace:s span:s start_ns:n duration_ns:n"},
+    {"SpanGroup", "service:s name:s count:i errors:i p50_ns:n p95_ns:n p99_ns:n max_ns:n "
+                  "total_ns:n value:i newest:@SpanExample slowest:@SpanExample"},
+    {"SpanGroups", "from_ns:n until_ns:n spans:i left_out:i has_values:b values_cut:b all_groups:i "
+                   "groups:[@SpanGroup"},
     {"Spans", "from_ns:n until_ns:n spans:[@Span is_cut:b"},
     {"Frames", "name:[s file:[s line:[i type:[s binary:[s build_id:[s"},
     {"FlameNodes", "parent:[i frame:[i self:[i total:[i hidden_children:[i hidden:[i"},
@@ -90,6 +95,7 @@ static const struct {
     {"/api/v1/profile", "Profile"},
     {"/api/v1/exemplars", "Exemplars"},
     {"/api/v1/spans", "Spans"},
+    {"/api/v1/span_groups", "SpanGroups"},
     {"/api/v1/flame", "Flame"},
     {"/api/v1/top", "Top"},
     {"/api/v1/lines", "Lines"},

@@ -23,6 +23,7 @@ static const struct route *const tables[] = {
     api_found_routes,
     api_export_routes,
     api_file_routes,
+    api_span_routes,
     openapi_routes,
     pyroscope_ingest_routes,
     push_routes,

@@ -29,6 +29,7 @@ extern const struct route api_list_routes[];   /* api_lists.c: types, labels, se
 extern const struct route api_found_routes[];  /* api_found.c: profiles, spans, exemplars */
 extern const struct route api_export_routes[]; /* api_export.c: profile.pb.gz and others */
 extern const struct route api_file_routes[];   /* api_file.c: the same of a file in the body */
+extern const struct route api_span_routes[];   /* api_spans.c: span_groups */
 extern const struct route openapi_routes[];    /* openapi.c */
 extern const struct route pyroscope_ingest_routes[];
 extern const struct route push_routes[];
