@@ -183,12 +183,13 @@ export interface DiffTable extends TypeName {
     rows: DiffRow[];
 }
 export interface Deployment {
+    id: string;
     service: string;
-    version: string;
+    version?: string;
     environment?: string;
     commit?: string;
-    start_ns: string;
-    [other: string]: unknown;
+    branch?: string;
+    time_ns: string;
 }
 
 // ---- Questions about merged profiles
@@ -305,6 +306,18 @@ export async function askLabelValues(
 ): Promise<string[]> {
     const p = { ...scopeParams(s), label };
     return (await getJson<{ values: string[] }>("label_values", p, { signal })).values;
+}
+
+/** Deployments of a service (of all: ""), the newest first. */
+export async function askDeployments(
+    service: string,
+    from: string,
+    until: string,
+    signal?: AbortSignal,
+): Promise<Deployment[]> {
+    const p = { service, from, until };
+    const a = await getJson<{ deployments: Deployment[] }>("deployments", p, { signal });
+    return a.deployments.sort((x, y) => Number(y.time_ns) - Number(x.time_ns));
 }
 
 // ---- Comparing
