@@ -55,10 +55,14 @@ export function patchScope(p: Partial<Scope>, how?: { replace?: boolean }) {
     patchState({ scope: { ...state.value.scope, ...p } }, how);
 }
 
+/** Several of these kinds are alternatives; of the others the server takes one, so the new one counts. */
+const JOINING = ["ignore", "hide", "show"];
+
 export function addFilter(f: Filter) {
     const v = state.value.view;
     if (v.filters.some((x) => x.kind === f.kind && x.value === f.value)) return;
-    patchView({ filters: [...v.filters, f], root: [] });
+    const rest = v.filters.filter((x) => x.kind !== f.kind || JOINING.includes(f.kind));
+    patchView({ filters: [...rest, f], root: [] });
 }
 
 /** Another page with the same scope; what only this page had goes. */

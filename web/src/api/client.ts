@@ -99,6 +99,19 @@ export interface Asking {
     signal?: AbortSignal;
 }
 
+let skew = 0;
+
+/** What the server's clock says: the browser's may be wrong, and data is found by the server's. */
+export function serverNow(): number {
+    return Date.now() + skew;
+}
+
+function learnClock(r: Response) {
+    const then = Date.parse(r.headers.get("date") ?? "");
+    // The header has whole seconds; small differences are not worth a moving clock.
+    if (!Number.isNaN(then)) skew = Math.abs(then - Date.now()) > 2500 ? then - Date.now() : 0;
+}
+
 /** The answer, whatever it is; an ApiError otherwise. Aborting throws as fetch() does. */
 export async function send(url: string, how: Asking = {}): Promise<Response> {
     const headers: Record<string, string> = {};
@@ -116,6 +129,7 @@ export async function send(url: string, how: Asking = {}): Promise<Response> {
             "unreachable",
         );
     }
+    learnClock(r);
     if (r.ok) return r;
     if (r.status === 401) needsLogin.value = true;
     throw await errorOf(r);

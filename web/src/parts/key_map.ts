@@ -8,6 +8,12 @@ export interface KeySection {
     keys: [string, string][];
 }
 
+/** True while somebody types: single letters are text then. */
+export function isTyping(e: KeyboardEvent): boolean {
+    const t = e.target as HTMLElement | null;
+    return !!t && (/^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) || t.isContentEditable);
+}
+
 const everywhere: KeySection = {
     title: "Everywhere",
     keys: [

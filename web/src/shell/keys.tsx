@@ -1,17 +1,11 @@
-// The keyboard map. Pages announce their own keys with registerKeys(); `?` shows all of them.
+// The keyboard map. Pages announce their own keys with useKeySection(); `?` shows all of them.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { PageName } from "../core/url";
-import { keySections } from "../parts/key_map";
+import { isTyping, keySections } from "../parts/key_map";
 
 export const isHelpOpen = signal(false);
-
-/** True while somebody types: single letters are text then. */
-export function isTyping(e: KeyboardEvent): boolean {
-    const t = e.target as HTMLElement | null;
-    return !!t && (/^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) || t.isContentEditable);
-}
 
 export function useKeys(rail: { page: PageName; key: string }[], go: (page: PageName) => void) {
     const going = useRef(0);
