@@ -22,7 +22,8 @@ export function shellWord(text: string): string {
 export function cliCommand(s: State, url: string): string {
     const words = ["vesta", "top"];
     if (s.scope.file) words.push(s.scope.file.replace(/^\d+-/, ""));
-    else words.push(selectorText(s.scope) || "{}", "--from", s.scope.from, "--until", s.scope.until);
+    else
+        words.push(selectorText(s.scope) || "{}", "--from", s.scope.from, "--until", s.scope.until);
     const isOption = (k: FilterKind) => FILTERS.includes(k);
     for (const f of s.view.filters) if (isOption(f.kind)) words.push(`-${f.kind}=${f.value}`);
     if (s.view.group !== "functions") words.push(`-granularity=${s.view.group}`);

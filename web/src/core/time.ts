@@ -84,3 +84,11 @@ export function periodBefore(from: string, until: string, now: number): [string,
     const b = parseTime(until, now);
     return [timeParam(a - (b - a)), timeParam(a)];
 }
+
+/** The beginning of a range that ends at the same time and is `factor` times as long. */
+export function widerFrom(from: string, until: string, factor: number, now: number): string {
+    const back = /^now-(\d+)(ms|s|m|h|d|w)$/.exec(from.trim());
+    if (back && until.trim() === "now") return `now-${Number(back[1]) * factor}${back[2]}`;
+    const b = parseTime(until, now);
+    return timeParam(b - factor * (b - parseTime(from, now)));
+}

@@ -70,7 +70,9 @@ function About(props: { d: Detail }) {
             {d.note && <span>{d.note}</span>}
             <span class="details-place mono" title={[place(d), d.binary, d.build].join("\n")}>
                 <bdi>
-                    {[place(d), d.kind, d.binary, d.build?.slice(0, 12)].filter(Boolean).join("  ·  ")}
+                    {[place(d), d.kind, d.binary, d.build?.slice(0, 12)]
+                        .filter(Boolean)
+                        .join("  ·  ")}
                 </bdi>
             </span>
         </>

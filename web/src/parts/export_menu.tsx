@@ -73,7 +73,12 @@ const KINDS: Kind[] = [
         extension: "speedscope.json",
         get: route("profile.speedscope.json"),
     },
-    { name: "Collapsed", note: "stacks as lines", extension: "folded", get: route("profile.folded") },
+    {
+        name: "Collapsed",
+        note: "stacks as lines",
+        extension: "folded",
+        get: route("profile.folded"),
+    },
     {
         name: "JSON",
         note: "the tree",
@@ -81,11 +86,19 @@ const KINDS: Kind[] = [
         get: route("flame", (s) => ({ ...svgParams(s), max_nodes: 1000000, format: "json" })),
     },
     { name: "CSV", note: "functions as a table", extension: "csv", get: csv },
-    { name: "HTML", note: "this viewer in one file", extension: "html", get: route("flame.html", svgParams) },
+    {
+        name: "HTML",
+        note: "this viewer in one file",
+        extension: "html",
+        get: route("flame.html", svgParams),
+    },
 ];
 
 function fileName(s: State, extension: string): string {
-    const parts = [s.scope.service || s.scope.file || "all", s.scope.type.split(":")[0] || "profile"];
+    const parts = [
+        s.scope.service || s.scope.file || "all",
+        s.scope.type.split(":")[0] || "profile",
+    ];
     const when = timeParam(Date.now()).slice(0, 16).replace(/[-:]/g, "");
     return `${[...parts, when].join("-").replace(/[^\w.-]+/g, "_")}.${extension}`;
 }

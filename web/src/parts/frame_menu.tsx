@@ -81,7 +81,9 @@ function looking(f: FrameTarget): Entry[] {
                   {
                       name: "History of this function",
                       run: () =>
-                          navigate(pageState("function", { view: { ...s.view, selected: f.name } })),
+                          navigate(
+                              pageState("function", { view: { ...s.view, selected: f.name } }),
+                          ),
                   },
                   {
                       name: "Open in Compare",
@@ -91,7 +93,12 @@ function looking(f: FrameTarget): Entry[] {
                           const filters = s.view.filters.filter((x) => x.kind !== "focus");
                           navigate({
                               ...next,
-                              view: { ...s.view, selected: f.name, filters: [...filters, focus], root: [] },
+                              view: {
+                                  ...s.view,
+                                  selected: f.name,
+                                  filters: [...filters, focus],
+                                  root: [],
+                              },
                           });
                       },
                   },
@@ -158,7 +165,12 @@ function Menu(props: { x: number; y: number; frame: FrameTarget }) {
                 <bdi>{props.frame.name || "(no name)"}</bdi>
             </div>
             {groups.map((entries, i) => (
-                <div key={i} class="frame-menu-group" role="group" aria-label={["Look", "Filter", "Copy"][i]}>
+                <div
+                    key={i}
+                    class="frame-menu-group"
+                    role="group"
+                    aria-label={["Look", "Filter", "Copy"][i]}
+                >
                     {entries.map((e) => (
                         <button
                             key={e.name}

@@ -24,7 +24,8 @@ export function ListPicker(props: {
     const found = (props.options ?? []).filter((o) =>
         (o.text ?? o.value).toLowerCase().includes(wanted),
     );
-    const isNew = props.isFree && typed.trim() !== "" && !found.some((o) => o.value === typed.trim());
+    const isNew =
+        props.isFree && typed.trim() !== "" && !found.some((o) => o.value === typed.trim());
     const rows: Option[] = isNew ? [...found, { value: typed.trim(), note: "as typed" }] : found;
     const shown = rows.slice(0, 200);
     const marked = Math.min(at, shown.length - 1);

@@ -91,9 +91,7 @@ function LabelPicker(props: { scope: Scope; old?: Matcher; done: (m: Matcher | n
                 options={
                     names.error
                         ? []
-                        : names.data
-                              ?.filter((l) => l !== "service.name")
-                              .map((l) => ({ value: l }))
+                        : names.data?.filter((l) => l !== "service.name").map((l) => ({ value: l }))
                 }
                 placeholder="Label"
                 isFree
@@ -223,7 +221,11 @@ export function ScopeSentence(props: {
         <div class="sentence">
             {!props.withoutType && (
                 <>
-                    <Popover class="chip" title={`Type: ${s.type || "any"}`} label={s.type || "any type"}>
+                    <Popover
+                        class="chip"
+                        title={`Type: ${s.type || "any"}`}
+                        label={s.type || "any type"}
+                    >
                         {(close) => (
                             <TypePicker
                                 scope={s}

@@ -46,7 +46,12 @@ function Share() {
         <Popover class="button icon" title="Share" align="right" label={<Icon name="share" />}>
             {(close) => (
                 <div class="share-panel">
-                    <input readOnly value={link} aria-label="Link" onFocus={(e) => e.currentTarget.select()} />
+                    <input
+                        readOnly
+                        value={link}
+                        aria-label="Link"
+                        onFocus={(e) => e.currentTarget.select()}
+                    />
                     <label class="share-freeze">
                         <input
                             type="checkbox"
@@ -86,7 +91,13 @@ const LIVE: [number, string][] = [
 function Refresh() {
     return (
         <span class="bar-group">
-            <button type="button" class="button icon" title="Ask again" aria-label="Ask again" onClick={refresh}>
+            <button
+                type="button"
+                class="button icon"
+                title="Ask again"
+                aria-label="Ask again"
+                onClick={refresh}
+            >
                 <Icon name="refresh" />
             </button>
             <select
@@ -110,11 +121,7 @@ export function SentenceBar(props: { types?: string[]; children?: ComponentChild
     const s = state.value.scope;
     return (
         <header class="bar">
-            <ScopeSentence
-                scope={s}
-                types={props.types}
-                onChange={(p) => patchScope(p)}
-            />
+            <ScopeSentence scope={s} types={props.types} onChange={(p) => patchScope(p)} />
             <span class="bar-space" />
             <span class="bar-tools">
                 {props.children}
@@ -122,7 +129,11 @@ export function SentenceBar(props: { types?: string[]; children?: ComponentChild
                 <Share />
                 <ExportMenu />
                 {!s.file && (
-                    <a class="button" href={href(beforeState(s))} title="Compare with the period before (x)">
+                    <a
+                        class="button"
+                        href={href(beforeState(s))}
+                        title="Compare with the period before (x)"
+                    >
                         <Icon name="compare" />
                         <span class="bar-name">Compare</span>
                     </a>

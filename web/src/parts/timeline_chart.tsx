@@ -54,7 +54,7 @@ function seriesOf(s: Shape): uPlot.Series[] {
             stroke: isOne ? cssToken("--accent") : lineColour(l.slot),
             fill: isOne ? cssToken("--accent-soft") : undefined,
             width: 1.5,
-            dash: isOne ? undefined : DASHES[l.slot] ?? (l.slot < 0 ? [1, 3] : undefined),
+            dash: isOne ? undefined : (DASHES[l.slot] ?? (l.slot < 0 ? [1, 3] : undefined)),
             points: { size: 4 },
         })),
     ];
@@ -76,7 +76,8 @@ function axesOf(s: Shape): uPlot.Axis[] {
             gap: 2,
             space: 88,
             grid: { show: false },
-            values: (_, ticks) => ticks.map((t) => clockText(t * 1e3, s.columns.until * 1e3, short)),
+            values: (_, ticks) =>
+                ticks.map((t) => clockText(t * 1e3, s.columns.until * 1e3, short)),
         },
         {
             ...common,
@@ -159,7 +160,10 @@ function Overlay(props: { shape: Shape; markers: readonly Marker[]; bands: reado
     const left = props.shape.isBare ? 8 : AXIS_W;
     const bottom = props.shape.isBare ? 2 : AXIS_H;
     return (
-        <div class="timeline-over" style={{ left: `${left}px`, right: `${PAD}px`, bottom: `${bottom}px` }}>
+        <div
+            class="timeline-over"
+            style={{ left: `${left}px`, right: `${PAD}px`, bottom: `${bottom}px` }}
+        >
             {props.bands
                 .filter((b) => b.until / 1e3 > from && b.from / 1e3 < until)
                 .map((b) => (

@@ -16,7 +16,7 @@ import {
 import type { PageName } from "../core/url";
 import { Icon } from "../parts/icons";
 import Explore from "../pages/explore/explore";
-import { Lazy } from "./lazy";
+import { Lazy } from "../parts/lazy";
 import { Login } from "./login";
 import { KeyHelp, isHelpOpen, useKeys } from "./keys";
 import "./shell.css";

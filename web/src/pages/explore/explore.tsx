@@ -1,7 +1,90 @@
+// Explore: one question as a sentence, its answer over time, and as the picture of one's choice.
+
+import { useEffect } from "preact/hooks";
+import { findLocalFile } from "../../api/files";
+import { detail, state } from "../../app";
+import type { ViewName } from "../../core/url";
+import { DetailsBar, status } from "../../parts/details_bar";
+import { FilterChips } from "../../parts/filter_chips";
+import { FrameMenu } from "../../parts/frame_menu";
+import { Lazy } from "../../parts/lazy";
+import { SentenceBar } from "../../parts/sentence_bar";
+import { Empty, ErrorBox } from "../../parts/states";
+import { useDefaultType } from "./defaults";
+import { useExploreKeys } from "./explore_keys";
+import { FileTools } from "./file_tools";
+import { shown, useHead } from "./head";
+import { TabsLine } from "./tabs_line";
+import { ThinNote } from "./thin_note";
+import { TimelineStrip } from "./timeline_strip";
+import FlamePage from "./views/flame_page";
+import "./explore.css";
+
+type Loader = Parameters<typeof Lazy>[0]["load"];
+
+const views = import.meta.glob("./views/*.tsx") as Record<string, Loader>;
+const loadNoData: Loader = () => import("./no_data");
+const loadNothingLeft: Loader = () => import("./nothing_left");
+const loadTrail: Loader = () => import("./trail");
+
+function View(props: { name: ViewName }) {
+    if (props.name === "flame" || props.name === "icicle") return <FlamePage />;
+    const load = views[`./views/${props.name}.tsx`];
+    return load ? <Lazy load={load} /> : <Empty title="This view is not here yet" />;
+}
+
+/** The view, or why there is none. */
+function Body() {
+    const { scope, view } = state.value;
+    const open = useDefaultType();
+    useHead();
+    if (scope.file && !findLocalFile(scope.file))
+        return (
+            <Empty title="The file is not here">
+                <p>
+                    This address is of a file that was opened in another window. Open it again; to
+                    share it, keep it on the server first.
+                </p>
+            </Empty>
+        );
+    if (open.error) return <ErrorBox error={open.error} />;
+    const { error, head } = shown.value;
+    if (open.isEmpty || error?.code === "no_data") return <Lazy load={loadNoData} />;
+    if (head && head.total === 0 && view.filters.length > 0) return <Lazy load={loadNothingLeft} />;
+    if (!scope.type && !scope.file) return null;
+    return <View name={view.view} />;
+}
+
 export default function ExplorePage() {
+    const s = state.value;
+    useExploreKeys();
+    useEffect(
+        () => () => {
+            detail.value = null;
+            status.value = null;
+        },
+        [],
+    );
     return (
-        <div class="page">
-            <h1>Explore</h1>
+        <div class="explore">
+            <SentenceBar types={shown.value.head?.types.map((t) => t.type)}>
+                {s.scope.file && <FileTools />}
+            </SentenceBar>
+            {s.symptom && <Lazy load={loadTrail} />}
+            {!s.scope.file && <TimelineStrip />}
+            <TabsLine />
+            <FilterChips />
+            <ThinNote />
+            <div
+                class="explore-view"
+                id="view"
+                role="tabpanel"
+                aria-labelledby={`tab-${s.view.view}`}
+            >
+                <Body />
+            </div>
+            <DetailsBar />
+            <FrameMenu />
         </div>
     );
 }

@@ -59,7 +59,11 @@ function compareRange(s: Scope, from: number, until: number) {
 
 function useMarkers(s: Scope, columns: TimelineColumns | undefined): Marker[] {
     const key = s.service && !s.file ? `deployments ${s.service} ${s.from} ${s.until}` : null;
-    const q = useQuery(key, (signal) => askDeployments(s.service, s.from, s.until, signal), ticks.value);
+    const q = useQuery(
+        key,
+        (signal) => askDeployments(s.service, s.from, s.until, signal),
+        ticks.value,
+    );
     if (!q.data || !columns || key === null) return [];
     const times = q.data.map((d) => Number(d.time_ns) / 1e6).sort((a, b) => a - b);
     return q.data.map((d) => {
@@ -117,7 +121,9 @@ function SplitBy() {
 
 function SplitList(props: { scope: Scope; by: string; pick: (by: string) => void }) {
     const s = props.scope;
-    const q = useQuery(`labels ${selectorText(s)} ${s.from} ${s.until}`, (signal) => askLabels(s, signal));
+    const q = useQuery(`labels ${selectorText(s)} ${s.from} ${s.until}`, (signal) =>
+        askLabels(s, signal),
+    );
     const none = { value: "", text: "not split" };
     return (
         <ListPicker
@@ -141,9 +147,14 @@ function BrushBar(props: { brush: Brush; clear: () => void }) {
     return (
         <div class="strip-brush" role="toolbar" aria-label="The selected time">
             <span class="muted">
-                {clockText(from, now, isShort)} – {clockText(until, now, isShort)}, {spanText(until - from)}
+                {clockText(from, now, isShort)} – {clockText(until, now, isShort)},{" "}
+                {spanText(until - from)}
             </span>
-            <button type="button" class="button small primary" onClick={then(() => setRange(from, until))}>
+            <button
+                type="button"
+                class="button small primary"
+                onClick={then(() => setRange(from, until))}
+            >
                 Zoom
             </button>
             <button
@@ -158,14 +169,23 @@ function BrushBar(props: { brush: Brush; clear: () => void }) {
                 class="button small"
                 onClick={then(() =>
                     patchState({
-                        scope: { ...state.value.scope, from: timeParam(from), until: timeParam(until) },
+                        scope: {
+                            ...state.value.scope,
+                            from: timeParam(from),
+                            until: timeParam(until),
+                        },
                         view: { ...state.value.view, view: "heat" },
                     }),
                 )}
             >
                 Heat map
             </button>
-            <button type="button" class="strip-tool" aria-label="Clear the selection" onClick={props.clear}>
+            <button
+                type="button"
+                class="strip-tool"
+                aria-label="Clear the selection"
+                onClick={props.clear}
+            >
                 <Icon name="close" size={14} />
             </button>
         </div>

@@ -4,7 +4,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
-import { ErrorBox, Skeleton } from "../parts/states";
+import { ErrorBox, Skeleton } from "./states";
 
 type Loader = () => Promise<{ default: ComponentType }>;
 
