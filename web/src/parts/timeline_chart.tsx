@@ -30,13 +30,22 @@ export interface Brush {
 const AXIS_W = 56;
 const AXIS_H = 18;
 const PAD = 16;
+const HEAD = 28; // room for what whoever shows it puts there
 
 /** The colours of lines by their slot: also for legends. */
 export function lineColour(slot: number): string {
     return slot < 0 ? cssToken("--ink-2") : cssToken(`--line-${slot + 1}`);
 }
 
-const DASHES = [undefined, undefined, undefined, [6, 3], [2, 2], [8, 3, 2, 3], [4, 4]];
+/** Many lines are told apart by more than their colour. */
+const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];
+
+/** Points that no line touches: they would not be seen. */
+function lonePoints(values: readonly (number | null | undefined)[]): number[] {
+    const there = values.map((v, i) => ({ v, i })).filter((p) => p.v !== undefined);
+    const isHole = (k: number) => typeof there[k]?.v !== "number";
+    return there.filter((p, k) => p.v !== null && isHole(k - 1) && isHole(k + 1)).map((p) => p.i);
+}
 
 interface Shape {
     columns: TimelineColumns;
@@ -46,18 +55,35 @@ interface Shape {
 }
 
 function seriesOf(s: Shape): uPlot.Series[] {
-    const isOne = s.columns.lines.length === 1;
+    const { lines } = s.columns;
+    const isOne = lines.length === 1;
     return [
         {},
-        ...s.columns.lines.map((l) => ({
-            label: l.label,
-            stroke: isOne ? cssToken("--accent") : lineColour(l.slot),
-            fill: isOne ? cssToken("--accent-soft") : undefined,
-            width: 1.5,
-            dash: isOne ? undefined : (DASHES[l.slot] ?? (l.slot < 0 ? [1, 3] : undefined)),
-            points: { size: 4 },
-        })),
+        ...lines.map((l, i) => {
+            const lone = lonePoints(l.values);
+            return {
+                label: l.label,
+                stroke: isOne ? cssToken("--accent") : lineColour(l.slot),
+                fill: isOne ? cssToken("--accent-soft") : undefined,
+                width: 1.5,
+                dash: lines.length > 4 ? DASHES[i % DASHES.length] : undefined,
+                points: { show: lone.length > 0, size: 4, filter: () => lone },
+            };
+        }),
     ];
+}
+
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+/** Clock times; the day is said where it begins. */
+function timeTicks(ticks: number[], isShort: boolean): string[] {
+    return ticks.map((t, i) => {
+        const d = new Date(t * 1e3);
+        const isNewDay = i > 0 && new Date(ticks[i - 1] * 1e3).getDate() !== d.getDate();
+        const isMidnight = d.getHours() === 0 && d.getMinutes() === 0;
+        if (isNewDay || isMidnight) return `${MONTHS[d.getMonth()]} ${d.getDate()}`;
+        return clockText(t * 1e3, t * 1e3, isShort);
+    });
 }
 
 function axesOf(s: Shape): uPlot.Axis[] {
@@ -67,17 +93,15 @@ function axesOf(s: Shape): uPlot.Axis[] {
         font: `11px ${cssToken("--sans")}`,
         ticks: { show: false },
     };
-    const span = s.columns.until - s.columns.from;
-    const short = span < 600;
+    const isShort = s.columns.until - s.columns.from < 600;
     return [
         {
             ...common,
             size: AXIS_H,
             gap: 2,
-            space: 88,
+            space: 64,
             grid: { show: false },
-            values: (_, ticks) =>
-                ticks.map((t) => clockText(t * 1e3, s.columns.until * 1e3, short)),
+            values: (_, ticks) => timeTicks(ticks, isShort),
         },
         {
             ...common,
@@ -114,7 +138,7 @@ function make(box: HTMLElement, s: Shape, onBrush: (b: Brush) => void): uPlot {
         {
             width: Math.max(80, box.clientWidth),
             height: s.height,
-            padding: s.isBare ? [2, PAD, 2, 8] : [8, PAD, 0, 0],
+            padding: s.isBare ? [2, PAD, 2, 8] : [HEAD, PAD, 0, 0],
             legend: { show: false },
             cursor: {
                 drag: { x: true, y: false, setScale: false, dist: 4 },
