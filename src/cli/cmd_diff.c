@@ -6,6 +6,7 @@
 #include "cli/color.h"
 #include "cli/command.h"
 #include "cli/compare.h"
+#include "cli/flame.h"
 #include "cli/load.h"
 #include "cli/terminal.h"
 #include "profile/graph.h"
@@ -149,6 +150,27 @@ static int load_sides(struct loaded *l, struct options *o, struct error *err)
     return load_parts(l, o, o->args, o->n_args, err);
 }
 
+static void write_report(struct compare *c, const struct options *o, struct buf *out)
+{
+    if (o->json)
+        write_json(c, out);
+    else if (o->csv)
+        write_csv(c, out);
+    else
+        write_text(c, o, out);
+}
+
+/* Into a file that is a picture. */
+static int draw(const struct loaded *l, const struct options *o, struct buf *out, struct error *err)
+{
+    struct options after = *o;
+
+    if (o->n_args == 2 && o->base.n == 1 && o->base.items[0] == o->args[0])
+        after.args++, after.n_args--;
+    int r = flame_draw(l, &after, "What changed", out, err);
+    return r == 0 && buf_full(out) ? buf_error(out, err) : r;
+}
+
 int cmd_diff(const struct command *self, struct options *o)
 {
     CLEANUP(load_done) struct loaded l = {0};
@@ -168,14 +190,13 @@ int cmd_diff(const struct command *self, struct options *o)
         r = compare_check(&c, o->fail_if, &breached, &n_breached, &err);
     if (r == 0 && c.rows.len == 0)
         r = error_set(&err, -ENODATA, "no data: no sample of either side passes the filters");
+    bool is_picture = !o->json && !o->csv && flame_is_picture(o->output);
+    if (r == 0 && is_picture)
+        r = draw(&l, o, &out, &err);
     if (r < 0)
         return command_fail(r, &err);
-    if (o->json)
-        write_json(&c, &out);
-    else if (o->csv)
-        write_csv(&c, &out);
-    else
-        write_text(&c, o, &out);
+    if (!is_picture)
+        write_report(&c, o, &out);
     int code = command_write(o, buf_bytes(&out), false);
     if (code != VESTA_EXIT_OK || n_breached == 0)
         return code;

@@ -7,13 +7,19 @@
 #include "cli/flame.h"
 #include "cli/load.h"
 #include "formats/flame_svg.h"
+#include "server/viewer_page.h"
+
+/* A file without its folders, which are nobody's business; a selection as it is. */
+static const char *short_name(const char *source)
+{
+    const char *slash = strchr(source, '{') ? NULL : strrchr(source, '/');
+    return slash && slash[1] ? slash + 1 : source;
+}
 
 /* "a.pb.gz and 2 more": what the picture is of. */
 static void make_title(const struct options *o, struct buf *title)
 {
-    const char *name = o->args[0], *slash = strrchr(name, '/');
-
-    buf_add_str(title, slash && slash[1] ? slash + 1 : name);
+    buf_add_str(title, short_name(o->args[0]));
     if (o->n_args > 1)
         buf_addf(title, " and %zu more", o->n_args - 1);
 }
@@ -62,6 +68,63 @@ static int join_sides(const struct loaded *l, const struct options *o, struct pr
     return 0;
 }
 
+static bool has_ending(const char *name, const char *ending)
+{
+    size_t n = name ? strlen(name) : 0, m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+static bool is_page(const char *name)
+{
+    return has_ending(name, ".html") || has_ending(name, ".htm");
+}
+
+bool flame_is_picture(const char *name)
+{
+    return has_ending(name, ".svg") || is_page(name);
+}
+
+static int choose_format(const struct options *o, bool *ret_is_page, struct error *err)
+{
+    if (o->to && strcmp(o->to, "svg") != 0 && strcmp(o->to, "html") != 0)
+        return error_set(err, -EINVAL, "flame graphs are svg or html, not \"%s\"", o->to);
+    *ret_is_page = o->to ? strcmp(o->to, "html") == 0 : is_page(o->output);
+    return 0;
+}
+
+/* "a.pb.gz, b.pb.gz since -1h": what was asked, in the words it was asked with. */
+static void name_sources(const struct options *o, struct buf *out)
+{
+    for (size_t i = 0; i < o->n_args; i++)
+        buf_addf(out, "%s%s", i ? ", " : "", short_name(o->args[i]));
+    if (o->base.n + o->diff_base.n > 0)
+        buf_addf(out, " compared with %s%s",
+                 short_name(o->base.n ? o->base.items[0] : o->diff_base.items[0]),
+                 o->base.n + o->diff_base.n > 1 ? "..." : "");
+    if (o->from)
+        buf_addf(out, " from %s", o->from);
+    if (o->until)
+        buf_addf(out, " until %s", o->until);
+}
+
+static int make_page(const struct profile *p, const struct flame_options *flame,
+                     const struct options *o, struct buf *out, struct error *err)
+{
+    CLEANUP(buf_done) struct buf sources = {0};
+    struct flame_cut_options cut = {
+        .type = flame->type,
+        .compares = flame->base_type >= 0,
+        .base_type = flame->base_type >= 0 ? (uint32_t)flame->base_type : 0,
+        .frames = flame->frames,
+        .invert = flame->invert,
+    };
+
+    name_sources(o, &sources);
+    struct viewer_about about = {
+        .title = flame->title, .selection = buf_cstr(&sources), .time_ns = p->time_unix_ns};
+    return viewer_page_write(p, &cut, &about, out, err);
+}
+
 int flame_draw(const struct loaded *l, const struct options *o, const char *title, struct buf *out,
                struct error *err)
 {
@@ -75,11 +138,15 @@ int flame_draw(const struct loaded *l, const struct options *o, const char *titl
                    .trim_path = o->report.trim_path,
                    .name_unknown = true},
     };
-    int r = l->base ? join_sides(l, o, &shown, &flame, err)
-                    : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
+    bool is_page = false;
+    int r = choose_format(o, &is_page, err);
 
+    if (r < 0)
+        return r;
+    r = l->base ? join_sides(l, o, &shown, &flame, err)
+                : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
     if (r == 0)
-        r = flame_svg(shown, &flame, out, err);
+        r = is_page ? make_page(shown, &flame, o, out, err) : flame_svg(shown, &flame, out, err);
     if (r == 0 && shown->n_samples == 0)
         return error_set(err, -ENODATA, "no data: %s",
                          l->profile->n_samples == 0 ? "the profile has no samples"

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "cli/bucket.h"
 #include "cli/command.h"
+#include "cli/flame.h"
 #include "cli/remote.h"
 #include "cli/selection.h"
 #include "net/s3.h"
@@ -56,7 +57,7 @@ static int put_sidecar(const struct options *o)
 int cmd_get(const struct command *self, struct options *o)
 {
     size_t n = o->output ? strlen(o->output) : 0;
-    bool is_picture = !o->to && n > 4 && strcmp(o->output + n - 4, ".svg") == 0;
+    bool is_picture = !o->to && flame_is_picture(o->output);
 
     if (o->n_args == 0)
         return command_usage(self, "get needs a selection; {} is everything");

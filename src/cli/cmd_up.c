@@ -76,7 +76,8 @@ static int start_agent(struct up *up, struct error *err)
 static void say(const struct up *up)
 {
     printf("Vesta runs at %s and profiles %s, 19 times a second.\n"
-           "In a minute there is something to see. From another terminal:\n\n"
+           "In a minute there is something to see: open that address in a browser, or ask from\n"
+           "another terminal:\n\n"
            "    export VESTA_URL=%s\n"
            "    vesta query values service.name\n"
            "    vesta top 'cpu{}' --from now-5m\n"

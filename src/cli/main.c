@@ -56,11 +56,14 @@ static const struct command commands[] = {
      REPORT_COMMENTS},
     {"dot", "SOURCE...", "the call graph for Graphviz", NULL, INPUT_AND_REPORT, cmd_report,
      REPORT_DOT},
-    {"flame", "SOURCE... -o FILE.svg", "a flame graph that zooms and searches, in one SVG file",
+    {"flame", "SOURCE... -o FILE", "a flame graph that zooms and searches, in one file",
+     "FILE.svg is a picture; FILE.html is the viewer of the web UI, with everything in it, "
+     "offline.\n"
      "With -base or -diff_base: both sides in one picture, coloured by the change.",
      INPUT_AND_REPORT | OPTIONS_FLAME, cmd_flame, 0},
     {"diff", "BEFORE AFTER", "two profiles compared function by function",
      "Each side may be several: vesta diff -base A1 -base A2 B1 B2.\n"
+     "With -o FILE.html or FILE.svg: as a flame graph of both sides, coloured by the change.\n"
      "Rules for --fail-if: total, flat(REGEX) or cum(REGEX), then > or <, then a change:\n"
      "  vesta diff old.pb.gz new.pb.gz --fail-if 'total>+5%, flat(json)>+10ms'",
      TABLE | OPTIONS_DIFF, cmd_diff, 0},

@@ -141,6 +141,8 @@ static const struct option table[] = {
     {"check", OPTION_BOOL, AT(check), OPTIONS_INFO, NULL,
      "check an OTLP file against the rules of the standard", 0},
     {"title", OPTION_STRING, AT(title), OPTIONS_FLAME, "TEXT", "the title of the picture", 0},
+    {"format", OPTION_STRING, AT(to), OPTIONS_FLAME, "FORMAT",
+     "svg or html (default: by the name of the output file, else svg)", 0},
     {"invert", OPTION_BOOL, AT(invert), OPTIONS_FLAME, NULL,
      "start stacks at the leaf: who calls the hot code", 0},
 
@@ -260,6 +262,16 @@ static const struct option *find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         if (same_name(table[i].name, name))
+            return &table[i];
+    }
+    return NULL;
+}
+
+/* A name may mean something else to other commands. */
+static const struct option *find_in(const char *name, unsigned groups)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if ((table[i].groups & groups) && same_name(table[i].name, name))
             return &table[i];
     }
     return NULL;
@@ -424,12 +436,8 @@ static const char *wanted(const struct option *option)
     }
 }
 
-int options_set(struct options *o, const char *name, const char *value, struct error *err)
+static int set(struct options *o, const struct option *option, const char *value, struct error *err)
 {
-    const struct option *option = find(name);
-
-    if (!option)
-        return error_set(err, -ENOENT, "there is no option \"%s\"", name);
     if (!value && takes_value(option))
         return error_set(err, -EINVAL, "%s needs a value: %s=%s", option->name, option->name,
                          option->argument);
@@ -439,10 +447,18 @@ int options_set(struct options *o, const char *name, const char *value, struct e
     return 0;
 }
 
-bool options_is_one_of(const char *name, unsigned groups)
+int options_set(struct options *o, const char *name, const char *value, struct error *err)
 {
     const struct option *option = find(name);
-    return option && (option->groups & groups);
+
+    if (!option)
+        return error_set(err, -ENOENT, "there is no option \"%s\"", name);
+    return set(o, option, value, err);
+}
+
+bool options_is_one_of(const char *name, unsigned groups)
+{
+    return find_in(name, groups) != NULL;
 }
 
 static const char *closest(const char *name, unsigned groups)
@@ -476,11 +492,11 @@ static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned
     char name[64];
 
     snprintf(name, sizeof(name), "%.*s", (int)(len < 63 ? len : 63), word);
-    const struct option *option = find(name);
+    const struct option *option = find_in(name, groups);
+    if (!option && find(name))
+        return error_set(err, -EINVAL, "this command has no option \"-%s\"", name);
     if (!option)
         return unknown(name, groups, err);
-    if (!(option->groups & groups))
-        return error_set(err, -EINVAL, "this command has no option \"-%s\"", name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (!value && takes_value(option)) {
         if (*at + 1 >= argc)
@@ -488,7 +504,7 @@ static int parse_one(struct options *o, int argc, char **argv, int *at, unsigned
                              option->argument);
         value = argv[++*at];
     }
-    return options_set(o, option->name, value, err);
+    return set(o, option, value, err);
 }
 
 static bool is_help(const char *word)

@@ -47,7 +47,7 @@ static const struct {
     {"comments", REPORT_COMMENTS, false, "comments in the profile"},
     {"dot", REPORT_DOT, false, "the call graph for Graphviz"},
     {"web", REPORT_DOT, false, "the call graph in a browser"},
-    {"flame", REPORT_DOT, false, "a flame graph in a browser, or >file.svg"},
+    {"flame", REPORT_DOT, false, "a flame graph in a browser, or >file.svg, >file.html"},
 };
 
 /* Other words the prompt knows; for completion and help. */
@@ -211,6 +211,7 @@ static int run_verb(struct shell *s, int verb, int count, char **words, size_t n
     if (strcmp(verbs[verb].name, "flame") == 0) {
         struct options o = *s->o;
         o.report = q.options;
+        o.output = q.file;
         r = flame_draw(s->l, &o, "Flame graph", &out, err);
         if (r == -ENODATA)
             buf_clear(&out); /* not worth a browser */

@@ -3,9 +3,11 @@
 
 #include "formats/flame_svg.h"
 #include "formats/format.h"
+#include "query/time_range.h"
 #include "server/api_mask.h"
 #include "server/api_merged.h"
 #include "server/server_internal.h"
+#include "server/viewer_page.h"
 
 /* A selection as a file: what other tools open. */
 static const struct {
@@ -19,7 +21,10 @@ static const struct {
     {"collapsed", "text/plain; charset=utf-8", "profile.folded"},
     {"speedscope", "application/json", "profile.speedscope.json"},
     {NULL, "image/svg+xml", "flame.svg"},
+    {NULL, "text/html; charset=utf-8", "flame.html"},
 };
+
+#define AS_PAGE 6
 
 static int encode(const struct api_merged *m, const char *name, struct buf *out, struct error *err)
 {
@@ -38,6 +43,39 @@ static int draw(struct api_query *q, const struct api_merged *m, struct buf *out
     return r < 0 ? r : flame_svg(m->profile, &o, out, err);
 }
 
+/* "cpu{...}, 2026-03-01T12:00:00Z to 2026-03-01T13:00:00Z" */
+static void name_selection(const struct api_query *q, struct buf *out)
+{
+    char from[TIME_TEXT_MAX], until[TIME_TEXT_MAX];
+
+    if (q->call->file) { /* whose name stays where it is */
+        buf_add_str(out, "a file");
+        return;
+    }
+    buf_add_bytes(out, q->query.selector->text);
+    buf_addf(out, ", %s to %s", time_text(q->query.from_ns, from),
+             time_text(q->query.to_ns, until));
+}
+
+static int make_page(struct api_query *q, const struct api_merged *m, struct buf *out,
+                     struct error *err)
+{
+    CLEANUP(buf_done) struct buf selection = {.budget = &q->call->budget};
+    struct flame_cut_options o = {.type = m->type, .frames = m->frames};
+    const char *title = api_text(q, "title");
+
+    int r = api_flag(q, "invert", &o.invert, err);
+    if (r < 0)
+        return r;
+    name_selection(q, &selection);
+    struct viewer_about about = {
+        .title = title ? title : "Flame graph",
+        .selection = buf_cstr(&selection),
+        .time_ns = q->query.from_ns,
+    };
+    return viewer_page_write(m->profile, &o, &about, out, err);
+}
+
 static int run_export(struct api_query *q, struct error *err)
 {
     CLEANUP(api_merged_done) struct api_merged m = {0};
@@ -52,6 +90,7 @@ static int run_export(struct api_query *q, struct error *err)
         r = api_mask(q->call->server->mask, m.profile, err);
     if (r == 0)
         r = files[which].format ? encode(&m, files[which].format, &out, err)
+            : which == AS_PAGE  ? make_page(q, &m, &out, err)
                                 : draw(q, &m, &out, err);
     if (r == 0 && buf_full(&out))
         r = buf_error(&out, err);
@@ -85,5 +124,8 @@ const struct route api_export_routes[] = {
     API_ROUTE("flame.svg", 5, "A flame graph as a file that can be opened anywhere",
               P_EXPORT API_P_FRAMES "invert: 1 puts the frames that spend first; "
                                     "title: heading of the picture; "),
+    API_ROUTE("flame.html", AS_PAGE, "The viewer and the profile in one file, for a browser",
+              P_EXPORT API_P_FRAMES "invert: 1 puts the frames that spend first; "
+                                    "title: heading of the page; "),
     {0},
 };

@@ -255,6 +255,8 @@ int server_start(const struct server_config *config, struct server **ret, struct
                auth_is_required(s->auth) ? "everyone needs a token" : "nobody needs a token");
     for (size_t i = 0; server_address(s, i); i++)
         server_log(s, 1, "listening on %s", server_address(s, i));
+    server_log(s, 1, "pages for a browser at %s://%s/", config->tls_cert_file[0] ? "https" : "http",
+               server_address(s, 0));
     *ret = TAKE_PTR(s);
     return 0;
 }

@@ -173,8 +173,18 @@ static void add_port(struct json_writer *w, const char *key, const struct server
     json_u64(w, port);
 }
 
-/* What the scripts are told. In a script element only "</script" and "<!--" mean anything, and JSON
- * can do without '<'. */
+/* In a script element only "</script" and "<!--" mean anything, and JSON can do without '<'. */
+void web_add_json(struct bytes json, struct buf *out)
+{
+    for (size_t i = 0; i < json.len; i++) {
+        if (json.data[i] == '<')
+            buf_add_str(out, "\\u003c");
+        else
+            buf_add_byte(out, json.data[i]);
+    }
+}
+
+/* What the scripts are told. */
 static void add_boot(struct server *s, struct buf *out)
 {
     CLEANUP(buf_done) struct buf json = {0};
@@ -192,12 +202,7 @@ static void add_boot(struct server *s, struct buf *out)
     add_port(&w, "grpc_port", s, n, n_grpc);
     add_port(&w, "http_port", s, n + n_grpc, count_listens(&c->listen_otlp_http));
     json_end_object(&w);
-    for (size_t i = 0; i < json.len; i++) {
-        if (json.data[i] == '<')
-            buf_add_str(out, "\\u003c");
-        else
-            buf_add_byte(out, json.data[i]);
-    }
+    web_add_json(buf_bytes(&json), out);
 }
 
 static void make_page(struct server *s, struct buf *out)
@@ -263,11 +268,14 @@ const struct route web_routes[] = {
 /* A place within the page: no part of an API, and no file. */
 static bool is_page(struct bytes path)
 {
+    static const char *const others[] = {"/api/", "/assets/", "/v1/"};
     const uint8_t *slash = bytes_find_last_byte(path, '/');
 
-    if (!slash || bytes_start_with(path, BYTES("/api/")) || bytes_start_with(path, BYTES("/v1/")))
-        return false;
-    return !bytes_find_byte(bytes_from(path, (size_t)(slash - path.data)), '.');
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        if (bytes_start_with(path, bytes_of(others[i])))
+            return false;
+    }
+    return slash && !bytes_find_byte(bytes_from(path, (size_t)(slash - path.data)), '.');
 }
 
 const struct route *web_pages_route(const struct http_request *q)

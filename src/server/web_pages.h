@@ -26,5 +26,8 @@ bool web_has_tag(struct bytes list, const char *tag);
  * none: "/vesta/" of "https://example.com/vesta". */
 void web_base_path(const char *url, struct buf *out);
 
+/* Appends JSON so that no element can end in it: as content of a script element. */
+void web_add_json(struct bytes json, struct buf *out);
+
 /* Appends text so that HTML takes it for text, between tags and in quoted attributes. */
 void web_escape(struct bytes text, struct buf *out);
