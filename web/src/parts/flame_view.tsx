@@ -1,0 +1,206 @@
+// The flame graph for pages: the chart of core/flame_chart.ts with the page's colours and answers.
+
+import { useEffect, useRef } from "preact/hooks";
+import { cssToken, type Detail, type FrameTarget, themeChanges } from "../app";
+import { FlameChart, type FlameEvents } from "../core/flame_chart";
+import type { FlameTheme } from "../core/flame_colour";
+import type { Hit } from "../core/flame_layout";
+import { hiddenInfo, infoOf, type NodeInfo } from "../core/flame_moves";
+import { flameToPng } from "../core/flame_png";
+import type { FlameDiff, FlameOptions } from "../core/flame_scene";
+import { type FrameTree, pathOf } from "../core/frame_tree";
+import type { ColourMode } from "../core/url";
+import "./flame_view.css";
+
+/** What a page can do with a flame graph that it shows. */
+export interface FlameHandle {
+    focus(): void;
+    reset(): void;
+    zoomOut(): void;
+    zoomTo(path: readonly string[]): void;
+    nextMatch(step: 1 | -1): void;
+    /** The drawn nodes that the search finds. */
+    matches(): number;
+    /** What is in view, as a picture. */
+    png(title: string, subtitle?: string): Promise<Blob>;
+}
+
+export interface FlameViewProps {
+    tree: FrameTree;
+    isIcicle?: boolean;
+    colour?: ColourMode;
+    search?: string;
+    selected?: string;
+    root?: readonly string[]; // names from the outermost frame: what is zoomed to
+    diff?: FlameDiff | null; // of trees with two sides
+    unit?: string; // the tree's own when not said
+    isRelative?: boolean; // shares of what is zoomed to
+    onHover?(detail: Detail | null): void;
+    onSelect?(name: string, node: number): void; // "": nothing any more
+    onZoom?(path: string[], node: number): void;
+    onMenu?(x: number, y: number, frame: FrameTarget, node: number): void;
+    onOpenHidden?(node: number, path: string[]): void;
+    onMatches?(nodes: number): void;
+    /** Keys that the page knows, before the graph's own; true when it was one of them. */
+    onKey?(e: KeyboardEvent, frame: FrameTarget): boolean;
+    handle?: { current: FlameHandle | null };
+}
+
+export function flameTheme(): FlameTheme {
+    return {
+        l: Number(cssToken("--flame-l")) || 0.83,
+        c: Number(cssToken("--flame-c")) || 0.075,
+        ink: cssToken("--flame-ink"),
+        text: cssToken("--ink"),
+        muted: cssToken("--ink-2"),
+        surface: cssToken("--surface"),
+        line: cssToken("--line"),
+        accent: cssToken("--accent"),
+        focus: cssToken("--focus"),
+        less: cssToken("--less"),
+        more: cssToken("--more"),
+        same: cssToken("--same"),
+        mono: cssToken("--mono"),
+        sans: cssToken("--sans"),
+    };
+}
+
+let theme: { changes: number; isDark: boolean; value: FlameTheme } | null = null;
+
+/** The colours now; the same object as long as they are the same. */
+function themeNow(): FlameTheme {
+    const changes = themeChanges.value;
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    if (theme?.changes !== changes || theme.isDark !== isDark)
+        theme = { changes, isDark, value: flameTheme() };
+    return theme.value;
+}
+
+export function targetOf(tree: FrameTree, node: number): FrameTarget {
+    const f = tree.frame[node];
+    return {
+        name: tree.frames.name[f],
+        file: tree.frames.file[f],
+        line: tree.frames.line[f],
+        path: pathOf(tree, node),
+        binary: tree.frames.binary[f] || undefined,
+    };
+}
+
+function detailOf(i: NodeInfo): Detail {
+    const { node: _, ...rest } = i;
+    return rest;
+}
+
+function eventsOf(chart: () => FlameChart | null, props: () => FlameViewProps): FlameEvents {
+    const tree = () => props().tree;
+    return {
+        onHover(hit: Hit | null) {
+            const c = chart();
+            if (!hit || !c?.scene) return props().onHover?.(null);
+            const whole = props().isRelative ? c.zoomed : 0;
+            const i = hit.isHidden
+                ? hiddenInfo(c.scene, hit.node)
+                : infoOf(c.scene, hit.node, whole);
+            props().onHover?.(detailOf(i));
+        },
+        onSelect(node) {
+            const t = tree();
+            props().onSelect?.(node < 0 ? "" : t.frames.name[t.frame[node]], node);
+        },
+        onZoom: (node) => props().onZoom?.(pathOf(tree(), node), node),
+        onMenu: (x, y, node) => props().onMenu?.(x, y, targetOf(tree(), node), node),
+        onOpenHidden: (node) => props().onOpenHidden?.(node, pathOf(tree(), node)),
+        onKey: (e, node) => props().onKey?.(e, targetOf(tree(), node)) ?? false,
+    };
+}
+
+function optionsOf(p: FlameViewProps): FlameOptions {
+    return {
+        tree: p.tree,
+        theme: themeNow(),
+        colour: p.colour ?? "package",
+        search: p.search ?? "",
+        selected: p.selected ?? "",
+        diff: p.diff ?? null,
+        unit: p.unit ?? p.tree.head.unit ?? "",
+        isIcicle: p.isIcicle ?? false,
+        isRelative: p.isRelative ?? false,
+    };
+}
+
+function handleOf(c: FlameChart, props: () => FlameViewProps): FlameHandle {
+    return {
+        focus: () => c.tree.focus(),
+        reset: () => c.zoomTo(0),
+        zoomOut: () => c.zoomOut(),
+        zoomTo: (path) => c.setRoot(path),
+        nextMatch: (step) => c.nextMatch(step),
+        matches: () => c.scene?.matches.length ?? 0,
+        png: (title, subtitle) =>
+            flameToPng(props().tree, {
+                ...optionsOf(props()),
+                title,
+                subtitle,
+                from: c.camera.from,
+                to: c.camera.to,
+                width: c.width,
+            }),
+    };
+}
+
+export function FlameView(props: FlameViewProps) {
+    const host = useRef<HTMLDivElement>(null);
+    const chart = useRef<FlameChart | null>(null);
+    const latest = useRef(props);
+    latest.current = props;
+    const changes = themeChanges.value;
+
+    useEffect(() => {
+        if (!host.current) return;
+        const c = new FlameChart(
+            host.current,
+            eventsOf(
+                () => chart.current,
+                () => latest.current,
+            ),
+        );
+        chart.current = c;
+        const handle = latest.current.handle;
+        if (handle) handle.current = handleOf(c, () => latest.current);
+        const dark = matchMedia("(prefers-color-scheme: dark)");
+        const recolour = () => c.update(optionsOf(latest.current));
+        dark.addEventListener("change", recolour);
+        return () => {
+            dark.removeEventListener("change", recolour);
+            chart.current = null;
+            if (handle) handle.current = null;
+            c.destroy();
+        };
+    }, []);
+
+    const { tree, isIcicle, colour, search, selected, diff, unit, isRelative } = props;
+    useEffect(() => {
+        const c = chart.current;
+        if (!c) return;
+        c.update(optionsOf(latest.current));
+        latest.current.onMatches?.(c.scene?.matches.length ?? 0);
+    }, [
+        tree,
+        isIcicle,
+        colour,
+        search,
+        selected,
+        diff?.mode,
+        diff?.width,
+        unit,
+        isRelative,
+        changes,
+    ]);
+
+    // Behind the tree: the path is of that tree.
+    const path = (props.root ?? []).join("\n");
+    useEffect(() => chart.current?.setRoot(latest.current.root ?? []), [tree, path]);
+
+    return <div class="flame" ref={host} />;
+}
