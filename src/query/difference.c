@@ -22,8 +22,16 @@ static struct difference_row *row_for(struct difference *d, struct row_index *in
     return &d->rows.data[index->of.data[name] - 1];
 }
 
-/* Adds one side's functions. Rows go by name alone: between two versions a function's file and line
- * may change. */
+/* The name that a row goes by. Where frames are functions that is the name alone: between two
+ * versions a function's file and line may change. */
+static uint32_t row_name(struct frames *frames, uint32_t frame)
+{
+    const char *name = frames_name(frames, frame);
+    uint32_t id = frames->all.data[frame].name;
+    return name == dict_cstr(frames->dict, id) ? id : dict_cstring(frames->dict, name);
+}
+
+/* Adds one side's functions. */
 static int add_side(const struct profile *p, struct frames *frames, int side, struct difference *d,
                     struct row_index *index, struct error *err)
 {
@@ -35,9 +43,11 @@ static int add_side(const struct profile *p, struct frames *frames, int side, st
         const struct graph_node *n = &g.nodes.data[i];
         if (n->flat == 0 && n->cum == 0)
             continue;
-        struct difference_row *row = row_for(d, index, frames->all.data[n->frame].name);
+        const struct frame *frame = &frames->all.data[n->frame];
+        struct difference_row *row = row_for(d, index, row_name(frames, n->frame));
         if (!row)
             break;
+        row->file = frame->file ? frame->file : frame->source;
         row->flat[side] += n->flat;
         row->cum[side] += n->cum;
     }
@@ -45,18 +55,61 @@ static int add_side(const struct profile *p, struct frames *frames, int side, st
     return r;
 }
 
-static int by_change(const void *a, const void *b)
+/* How much a value has changed, in the sense of an order. */
+static double extent(const struct difference *d, enum difference_order order,
+                     const int64_t value[2])
+{
+    struct change c = difference_change(d, value);
+    if (order == DIFFERENCE_BY_SHARE)
+        return fabs(c.share);
+    if (order == DIFFERENCE_BY_CHANGE)
+        return fabs((double)c.absolute);
+    if (value[0] == 0 || value[1] == 0 || c.ratio <= 0)
+        return value[0] == value[1] ? 0 : (double)INFINITY;
+    return fabs(log(c.ratio));
+}
+
+struct sorting {
+    const struct difference *d;
+    enum difference_order order;
+};
+
+static int by_extent(const void *a, const void *b, void *ctx)
 {
     const struct difference_row *x = a, *y = b;
-    uint64_t u = (uint64_t)graph_abs((int64_t)((uint64_t)x->flat[1] - (uint64_t)x->flat[0]));
-    uint64_t v = (uint64_t)graph_abs((int64_t)((uint64_t)y->flat[1] - (uint64_t)y->flat[0]));
-    if (u != v)
-        return u < v ? 1 : -1;
-    u = (uint64_t)graph_abs((int64_t)((uint64_t)x->cum[1] - (uint64_t)x->cum[0]));
-    v = (uint64_t)graph_abs((int64_t)((uint64_t)y->cum[1] - (uint64_t)y->cum[0]));
-    if (u != v)
-        return u < v ? 1 : -1;
-    return (x->name > y->name) - (x->name < y->name);
+    const struct sorting *s = ctx;
+    const enum difference_order orders[] = {s->order, DIFFERENCE_BY_CHANGE};
+
+    for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+        double u = extent(s->d, orders[i], x->flat), v = extent(s->d, orders[i], y->flat);
+        if (u != v)
+            return u < v ? 1 : -1;
+        u = extent(s->d, orders[i], x->cum);
+        v = extent(s->d, orders[i], y->cum);
+        if (u != v)
+            return u < v ? 1 : -1;
+    }
+    return strcmp(dict_cstr(s->d->dict, x->name), dict_cstr(s->d->dict, y->name));
+}
+
+static int by_name(const void *a, const void *b, void *ctx)
+{
+    const struct difference_row *x = a, *y = b;
+    const struct sorting *s = ctx;
+    return strcmp(dict_cstr(s->d->dict, x->name), dict_cstr(s->d->dict, y->name));
+}
+
+static void keep_only(struct difference *d, enum difference_only only)
+{
+    size_t kept = 0;
+    int absent = only == DIFFERENCE_ONLY_BEFORE ? 1 : 0;
+
+    for (size_t i = 0; i < d->rows.len; i++) {
+        const struct difference_row *row = &d->rows.data[i];
+        if (row->flat[absent] == 0 && row->cum[absent] == 0)
+            d->rows.data[kept++] = *row;
+    }
+    d->rows.len = kept;
 }
 
 int query_pair_types(const struct merged_pair *pair, const char *type, uint32_t ret[2],
@@ -98,30 +151,33 @@ int query_pair_join(const struct merged_pair *pair, const char *type, struct pro
     return r;
 }
 
-int query_difference(const struct merged_pair *pair, const char *type, struct difference *ret,
-                     struct error *err)
+int query_difference(const struct merged_pair *pair, const struct difference_options *o,
+                     struct difference *ret, struct error *err)
 {
     const struct profile *sides[2] = {pair->before, pair->after};
     struct dict *dict = pair->after->dict;
 
     *ret = (struct difference){.budget = dict->budget, .dict = dict};
-    int r = query_pair_types(pair, type, ret->type, err);
+    int r = query_pair_types(pair, o->type, ret->type, err);
     if (r < 0)
         return r;
     for (int i = 0; i < 2; i++)
         ret->total[i] = profile_total(sides[i], ret->type[i]);
     struct row_index index = {0};
     struct frames frames;
-    frames_init(&frames, dict, (struct frame_options){.name_unknown = true});
-    r = add_side(sides[0], &frames, 0, ret, &index, err);
-    if (r == 0)
-        r = add_side(sides[1], &frames, 1, ret, &index, err);
+    frames_init(&frames, dict, o->frames);
+    for (int i = 0; i < 2 && r == 0; i++)
+        r = add_side(sides[i], &frames, i, ret, &index, err);
     frames_done(&frames);
     vec_done(ret->budget, &index.of);
     if (r == 0 && budget_failed(ret->budget))
         r = budget_error(ret->budget, err);
+    if (r == 0 && o->only != DIFFERENCE_ALL)
+        keep_only(ret, o->only);
+    struct sorting sorting = {ret, o->order};
     if (r == 0 && ret->rows.len > 1)
-        qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_change);
+        qsort_r(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data),
+                o->order == DIFFERENCE_BY_NAME ? by_name : by_extent, &sorting);
     return r;
 }
 

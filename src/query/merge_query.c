@@ -1,5 +1,7 @@
 #include <errno.h>
 
+#include "profile/diff.h"
+#include "profile/measure.h"
 #include "query/merge_samples.h"
 #include "query/query.h"
 
@@ -57,7 +59,7 @@ static bool needs_samples(const struct query *q)
     return q->has_id || q->with_labels;
 }
 
-static int ask_store(const struct query *q, struct store_answer *answer, struct profile **ret,
+static int ask_store(const struct query *q, struct store_answer *answer, struct added *ret,
                      struct error *err)
 {
     if (needs_samples(q))
@@ -69,31 +71,36 @@ static int ask_store(const struct query *q, struct store_answer *answer, struct 
         return r;
     if (answer->is_incomplete && q->trouble)
         *q->trouble = answer->trouble;
-    *ret = answer->cells.len > before ? answer->cells.data[before].profile : NULL;
+    if (answer->cells.len > before) {
+        const struct store_cell *cell = &answer->cells.data[before];
+        /* Profiles that were looked at for a trace's samples need not have any. */
+        *ret = (struct added){cell->profile, q->has_trace || q->has_span ? 0 : cell->n_profiles};
+    }
     return 0;
 }
 
 /* Adds the selection to an answer: its profile, or NULL when nothing was found. */
-static int ask(const struct query *q, struct store_answer *answer, struct profile **ret,
+static int ask(const struct query *q, struct store_answer *answer, struct added *ret,
                struct error *err)
 {
+    *ret = (struct added){0};
     if (q->supply)
-        return q->supply(q->supply_ctx, q, answer->set, ret, err);
+        return q->supply(q->supply_ctx, q, answer->set, &ret->profile, err);
     int r = ask_store(q, answer, ret, err);
-    return r == 0 && *ret && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
+    return r == 0 && ret->profile && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
 }
 
 int query_merge_into(const struct query *q, struct profile_set *set, struct profile **ret,
                      struct error *err)
 {
     CLEANUP(store_answer_freep) struct store_answer *answer = store_answer_over(set);
-    struct profile *p = NULL;
-    int r = ask(q, answer, &p, err);
+    struct added added;
+    int r = ask(q, answer, &added, err);
     if (r == 0 && answer->is_incomplete)
         profile_set_note(set, "incomplete: %s", answer->trouble.text);
-    if (r < 0 || !p)
+    if (r < 0 || !added.profile)
         return r < 0 ? r : query_nothing(q, err);
-    *ret = p;
+    *ret = added.profile;
     return 0;
 }
 
@@ -101,9 +108,12 @@ int query_merge(const struct query *q, struct merged *ret, struct error *err)
 {
     *ret = (struct merged){
         .answer = store_answer_new(q->memory_limit > 0 ? q->memory_limit : QUERY_MEMORY)};
-    int r = ask(q, ret->answer, &ret->profile, err);
+    struct added added;
+    int r = ask(q, ret->answer, &added, err);
     if (r < 0)
         return r;
+    ret->profile = added.profile;
+    ret->n_profiles = added.n_profiles;
     if (!ret->profile)
         return query_nothing(q, err);
     return filter(q, ret->profile, &ret->warnings, err);
@@ -115,11 +125,16 @@ void merged_done(struct merged *m)
     store_answer_free(m->answer);
 }
 
-static int ask_side(const struct query *q, struct store_answer *answer, struct profile **ret,
+static int ask_side(const struct query *q, struct merged_pair *pair, int side, struct profile **ret,
                     struct error *err)
 {
-    int r = ask(q, answer, ret, err);
-    return r == 0 && *ret ? filter(q, *ret, NULL, err) : r;
+    struct added added;
+    int r = ask(q, pair->answer, &added, err);
+    if (r < 0)
+        return r;
+    *ret = added.profile;
+    pair->n_profiles[side] = added.n_profiles;
+    return *ret ? filter(q, *ret, NULL, err) : 0;
 }
 
 /* An empty profile of the other side's types stands in for a side without data. */
@@ -131,14 +146,42 @@ static struct profile *empty_like(struct store_answer *answer, const struct prof
     return p;
 }
 
+/* The column of `p` to compare with column `type` of `other`: the same type, or each side's only
+ * one. */
+static uint32_t counterpart(const struct profile *p, const struct profile *other, uint32_t type)
+{
+    if (p->n_types == 1 && other->n_types == 1)
+        return 0;
+    for (uint32_t i = 0; i < p->n_types; i++)
+        if (p->types[i].type == other->types[type].type)
+            return i;
+    return UINT32_MAX;
+}
+
+/* Milliseconds on one side and nanoseconds on the other are compared in the unit after. */
+static void reconcile_units(struct profile *before, const struct profile *after)
+{
+    const struct dict *d = before->dict;
+    double ratios[PROFILE_TYPES_MAX];
+
+    for (uint32_t i = 0; i < before->n_types; i++) {
+        uint32_t k = counterpart(after, before, i);
+        ratios[i] = 1;
+        if (k != UINT32_MAX && measure_ratio(dict_cstr(d, before->types[i].unit),
+                                             dict_cstr(d, after->types[k].unit), &ratios[i]))
+            before->types[i].unit = after->types[k].unit;
+    }
+    profile_scale(before, ratios);
+}
+
 int query_pair(const struct query *before, const struct query *after, struct merged_pair *ret,
                struct error *err)
 {
     size_t limit = after->memory_limit > 0 ? after->memory_limit : QUERY_MEMORY;
     *ret = (struct merged_pair){.answer = store_answer_new(limit)};
-    int r = ask_side(before, ret->answer, &ret->before, err);
+    int r = ask_side(before, ret, 0, &ret->before, err);
     if (r == 0)
-        r = ask_side(after, ret->answer, &ret->after, err);
+        r = ask_side(after, ret, 1, &ret->after, err);
     if (r < 0)
         return r;
     if (!ret->before && !ret->after)
@@ -147,6 +190,8 @@ int query_pair(const struct query *before, const struct query *after, struct mer
         ret->before = empty_like(ret->answer, ret->after);
     if (!ret->after)
         ret->after = empty_like(ret->answer, ret->before);
+    if (ret->before && ret->after)
+        reconcile_units(ret->before, ret->after);
     return budget_failed(&ret->answer->budget) ? budget_error(&ret->answer->budget, err) : 0;
 }
 

@@ -12,6 +12,7 @@ struct gathering {
     const struct query *q;
     struct profile_set *set;
     size_t first; /* of the set's profiles: those before are not ours */
+    uint64_t n_found;
     struct error *err;
 };
 
@@ -96,10 +97,11 @@ static int on_found(void *ctx, const struct store_found *f)
     translate_done(&t);
     if (budget_failed(g->set->budget))
         return budget_error(g->set->budget, g->err);
+    g->n_found++;
     return g->set->profiles.len - g->first < PROFILES_HELD ? 0 : add_up(g);
 }
 
-int merge_samples(const struct query *q, struct profile_set *set, struct profile **ret,
+int merge_samples(const struct query *q, struct profile_set *set, struct added *ret,
                   struct error *err)
 {
     struct gathering g = {.q = q, .set = set, .first = set->profiles.len, .err = err};
@@ -111,6 +113,7 @@ int merge_samples(const struct query *q, struct profile_set *set, struct profile
         r = add_up(&g);
     if (r < 0)
         return r;
-    *ret = set->profiles.len > g.first ? set->profiles.data[g.first] : NULL;
+    *ret =
+        (struct added){set->profiles.len > g.first ? set->profiles.data[g.first] : NULL, g.n_found};
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "profile/frames.h"
 #include "query/name_tag_filters.h"
 #include "store/store.h"
 
@@ -57,6 +58,7 @@ struct query {
 struct merged {
     struct store_answer *answer;
     struct profile *profile;
+    uint64_t n_profiles; /* how many were added up; 0: not known */
     struct buf warnings; /* filters that matched nothing, one line each */
 };
 int query_merge(const struct query *q, struct merged *ret, struct error *err);
@@ -84,6 +86,7 @@ int query_no_label(const struct query *q, struct bytes label, struct error *err)
 struct merged_pair {
     struct store_answer *answer;
     struct profile *before, *after; /* never NULL */
+    uint64_t n_profiles[2];         /* of each side; 0: none, or not known */
 };
 int query_pair(const struct query *before, const struct query *after, struct merged_pair *ret,
                struct error *err);
@@ -102,8 +105,25 @@ int query_pair_join(const struct merged_pair *pair, const char *type, struct pro
 /* ---- Two selections compared, function by function */
 
 struct difference_row {
-    uint32_t name;           /* string: the function */
+    uint32_t name, file;     /* strings: the function, or what frames are told apart by */
     int64_t flat[2], cum[2]; /* before, after */
+};
+
+/* Largest first, by flat values, where those do not differ by cumulative ones; names from A on. */
+enum difference_order {
+    DIFFERENCE_BY_CHANGE, /* absolute */
+    DIFFERENCE_BY_SHARE,  /* in points of the share of the whole */
+    DIFFERENCE_BY_RATIO,  /* times as much, or as little; what is on one side alone before all */
+    DIFFERENCE_BY_NAME,
+};
+
+enum difference_only { DIFFERENCE_ALL, DIFFERENCE_ONLY_BEFORE, DIFFERENCE_ONLY_AFTER };
+
+struct difference_options {
+    const char *type; /* the sample type; NULL is the default */
+    struct frame_options frames;
+    enum difference_order order;
+    enum difference_only only;
 };
 
 struct difference {
@@ -111,12 +131,12 @@ struct difference {
     const struct dict *dict;
     uint32_t type[2]; /* the columns compared */
     int64_t total[2];
-    VEC(struct difference_row) rows; /* largest change of flat first */
+    VEC(struct difference_row) rows;
 };
 
-/* `type` names the sample type; NULL is the default. -EINVAL when a side does not have it. */
-int query_difference(const struct merged_pair *pair, const char *type, struct difference *ret,
-                     struct error *err);
+/* -EINVAL when a side does not have the type. */
+int query_difference(const struct merged_pair *pair, const struct difference_options *o,
+                     struct difference *ret, struct error *err);
 void difference_done(struct difference *d);
 
 /* A change in three ways: absolute; in points of share of the whole; and as a ratio, after over

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "query/flame_cut.h"
+#include "query/significance.h"
 #include "server/api_merged.h"
 #include "server/server_internal.h"
 
@@ -11,6 +12,7 @@ struct sides {
     struct selector *selector[2];
     struct merged_pair pair;
     struct frame_options frames;
+    struct significance significance;
 };
 
 static void sides_done(struct sides *s)
@@ -32,9 +34,13 @@ static int merge_sides(struct api_query *q, struct sides *s, struct error *err)
     return query_explain(&s->query[1], r, err);
 }
 
-static void write_side(const struct query *q, const char *key, int64_t total, struct json_writer *w)
+static void write_side(const struct sides *s, int side, const uint32_t type[2],
+                       struct json_writer *w)
 {
-    json_key(w, key);
+    const struct profile *p = side == 0 ? s->pair.before : s->pair.after;
+    const struct query *q = &s->query[side];
+
+    json_key(w, side == 0 ? "before" : "after");
     json_begin_object(w);
     json_key(w, "query");
     json_string(w, q->selector->text);
@@ -42,17 +48,25 @@ static void write_side(const struct query *q, const char *key, int64_t total, st
     json_i64_string(w, q->from_ns);
     json_key(w, "until_ns");
     json_i64_string(w, q->to_ns);
+    api_type_members(p, type[side], w);
     json_key(w, "total");
-    json_i64(w, total);
+    json_i64(w, profile_total(p, type[side]));
+    api_size_members(p, type[side], s->pair.n_profiles[side], w);
     json_end_object(w);
 }
 
-static void write_head(struct api_query *q, const struct sides *s, const uint32_t type[2],
-                       const int64_t total[2], struct json_writer *w)
+static void write_head(struct api_query *q, struct sides *s, const uint32_t type[2],
+                       struct json_writer *w)
 {
+    s->significance = significance_of(&s->pair, type);
+    json_key(w, "has_statistics");
+    json_bool(w, s->significance.is_known);
+
     api_type_members(s->pair.after, type[1], w);
-    write_side(&s->query[0], "before", total[0], w);
-    write_side(&s->query[1], "after", total[1], w);
+    json_key(w, "total");
+    json_i64(w, profile_total(s->pair.after, type[1]));
+    write_side(s, 0, type, w);
+    write_side(s, 1, type, w);
     if (q->trouble.text[0]) {
         json_key(w, "incomplete");
         json_cstring(w, q->trouble.text);
@@ -61,7 +75,8 @@ static void write_head(struct api_query *q, const struct sides *s, const uint32_
 
 /* ---- As a tree */
 
-static void write_nodes(struct flame_cut *f, struct sheet *s)
+static void write_nodes(const struct significance *significance, struct flame_cut *f,
+                        struct sheet *s)
 {
     struct api_frame_table frames;
     api_frame_table_init(&frames, &f->tree.frames, s);
@@ -73,6 +88,8 @@ static void write_nodes(struct flame_cut *f, struct sheet *s)
     struct sheet_column *after_self = sheet_column(s, "after_self", COLUMN_I64);
     struct sheet_column *after = sheet_column(s, "after_total", COLUMN_I64);
     struct sheet_column *n_hidden = sheet_column(s, "hidden_children", COLUMN_U32);
+    struct sheet_column *sure =
+        significance->is_known ? sheet_column(s, "significant", COLUMN_U32) : NULL;
     for (size_t i = 0; i < f->nodes.len; i++) {
         const struct flame_cut_node *n = &f->nodes.data[i];
         sheet_u32(parent, n->parent);
@@ -82,20 +99,41 @@ static void write_nodes(struct flame_cut *f, struct sheet *s)
         sheet_i64(after_self, n->self);
         sheet_i64(after, n->total);
         sheet_u32(n_hidden, n->n_hidden);
+        if (sure)
+            sheet_u32(sure, is_significant(significance, (int64_t[]){n->base_total, n->total}));
     }
     api_frame_table_done(&frames);
 }
 
-static int reply_tree(struct api_query *q, const struct sides *sides, const struct profile *both,
-                      struct flame_cut *f, struct error *err)
+/* The compact form, with a bit for each node whose change is significant. */
+static int reply_compact(struct api_query *q, const struct significance *significance,
+                         struct flame_cut *f, struct sheet *s, struct error *err)
+{
+    const uint32_t *order = f->levels.order.data;
+    VEC(bool) sure = {0};
+    int r = 0;
+
+    if (significance->is_known && !vec_resize(s->budget, &sure, f->levels.order.len))
+        r = budget_error(s->budget, err);
+    for (size_t i = 0; r == 0 && i < sure.len; i++) {
+        int64_t value[] = {f->base.total.data[order[i]], f->tree.total.data[order[i]]};
+        sure.data[i] = is_significant(significance, value);
+    }
+    if (r == 0)
+        r = api_reply_tree(q, s, f, &(struct flame_wire_options){.is_sure = sure.data}, err);
+    vec_done(s->budget, &sure);
+    return r;
+}
+
+static int reply_tree(struct api_query *q, struct sides *sides, struct flame_cut *f,
+                      struct error *err)
 {
     struct sheet s;
     uint32_t type[2];
-    int64_t total[2] = {profile_total(both, 0), profile_total(both, 1)};
     int r = query_pair_types(&sides->pair, NULL, type, err);
     sheet_init(&s, &q->call->budget);
     if (r == 0)
-        write_head(q, sides, type, total, &s.head);
+        write_head(q, sides, type, &s.head);
     json_key(&s.head, "cut_nodes");
     json_u64(&s.head, f->n_cut);
     json_key(&s.head, "cut");
@@ -103,9 +141,9 @@ static int reply_tree(struct api_query *q, const struct sides *sides, const stru
     json_key(&s.head, "max_depth");
     json_u64(&s.head, f->max_depth);
     if (q->format != API_TREE)
-        write_nodes(f, &s);
+        write_nodes(&sides->significance, f, &s);
     if (r == 0 && q->format == API_TREE)
-        r = api_reply_tree(q, &s, f, &(struct flame_wire_options){0}, err);
+        r = reply_compact(q, &sides->significance, f, &s, err);
     else if (r == 0)
         r = budget_failed(s.budget) ? budget_error(s.budget, err) : api_reply_sheet(q, &s, err);
     sheet_done(&s);
@@ -132,7 +170,7 @@ static int run_tree(struct api_query *q, struct error *err)
     if (r == -ENOENT)
         r = error_prefix(err, r, "under");
     if (r == 0)
-        r = reply_tree(q, &s, both, &f, err);
+        r = reply_tree(q, &s, &f, err);
     flame_cut_done(&f);
     return r;
 }
@@ -144,21 +182,25 @@ static int run_tree(struct api_query *q, struct error *err)
 
 struct change_columns {
     struct sheet_column *before, *after, *change, *share, *ratio;
+    struct sheet_column *sure; /* NULL: there are no statistics */
 };
 
-static struct change_columns add_columns(struct sheet *s, bool is_flat)
+static struct change_columns add_columns(struct sheet *s, bool is_flat, bool has_statistics)
 {
+    const char *sure = is_flat ? "flat_significant" : "cum_significant";
+
     return (struct change_columns){
         .before = sheet_column(s, is_flat ? "before_flat" : "before_cum", COLUMN_I64),
         .after = sheet_column(s, is_flat ? "after_flat" : "after_cum", COLUMN_I64),
         .change = sheet_column(s, is_flat ? "flat_change" : "cum_change", COLUMN_I64),
         .share = sheet_column(s, is_flat ? "flat_share_change" : "cum_share_change", COLUMN_F64),
         .ratio = sheet_column(s, is_flat ? "flat_ratio" : "cum_ratio", COLUMN_F64),
+        .sure = has_statistics ? sheet_column(s, sure, COLUMN_U32) : NULL,
     };
 }
 
 static void add_change(const struct change_columns *c, const struct difference *d,
-                       const int64_t value[2])
+                       const struct significance *significance, const int64_t value[2])
 {
     struct change change = difference_change(d, value);
     sheet_i64(c->before, value[0]);
@@ -166,40 +208,70 @@ static void add_change(const struct change_columns *c, const struct difference *
     sheet_i64(c->change, change.absolute);
     sheet_f64(c->share, change.share);
     sheet_f64(c->ratio, change.ratio);
+    if (c->sure)
+        sheet_u32(c->sure, is_significant(significance, value));
 }
 
-static void write_rows(const struct difference *d, size_t limit, struct sheet *s)
+static void write_rows(const struct difference *d, const struct significance *significance,
+                       size_t limit, struct sheet *s)
 {
     sheet_table(s, "rows", SHEET_ROWS);
     struct sheet_column *name = sheet_column(s, "name", COLUMN_TEXT);
-    struct change_columns flat = add_columns(s, true), cum = add_columns(s, false);
+    struct sheet_column *file = sheet_column(s, "file", COLUMN_TEXT);
+    struct change_columns flat = add_columns(s, true, significance->is_known);
+    struct change_columns cum = add_columns(s, false, significance->is_known);
     for (size_t i = 0; i < d->rows.len && i < limit; i++) {
         const struct difference_row *row = &d->rows.data[i];
         sheet_text(name, dict_text(d->dict, row->name));
-        add_change(&flat, d, row->flat);
-        add_change(&cum, d, row->cum);
+        sheet_text(file, dict_text(d->dict, row->file));
+        add_change(&flat, d, significance, row->flat);
+        add_change(&cum, d, significance, row->cum);
     }
+}
+
+static int read_table(struct api_query *q, struct difference_options *ret, struct error *err)
+{
+    static const char *const orders[] = {[DIFFERENCE_BY_CHANGE] = "change",
+                                         [DIFFERENCE_BY_SHARE] = "share",
+                                         [DIFFERENCE_BY_RATIO] = "ratio",
+                                         [DIFFERENCE_BY_NAME] = "name"};
+    static const char *const sides[] = {
+        [DIFFERENCE_ONLY_BEFORE] = "before", [DIFFERENCE_ONLY_AFTER] = "after"};
+    size_t order, only;
+
+    int r = api_choice(q, "order", API_NAMES(orders), DIFFERENCE_BY_CHANGE, &order, err);
+    if (r == 0)
+        r = api_choice(q, "only", API_NAMES(sides), DIFFERENCE_ALL, &only, err);
+    if (r == 0)
+        *ret = (struct difference_options){.order = (enum difference_order)order,
+                                           .only = (enum difference_only)only};
+    return r;
 }
 
 static int run_table(struct api_query *q, struct error *err)
 {
     CLEANUP(sides_done) struct sides sides = {0};
     CLEANUP(difference_done) struct difference d = {0};
+    struct difference_options o;
     struct sheet s;
     uint64_t limit;
 
     int r = api_number(q, "limit", ROWS_MAX, ROWS, &limit, err);
     if (r == 0)
-        r = merge_sides(q, &sides, err);
+        r = read_table(q, &o, err);
     if (r == 0)
-        r = query_difference(&sides.pair, NULL, &d, err);
+        r = merge_sides(q, &sides, err);
+    if (r < 0)
+        return r;
+    o.frames = sides.frames;
+    r = query_difference(&sides.pair, &o, &d, err);
     if (r < 0)
         return r;
     sheet_init(&s, &q->call->budget);
-    write_head(q, &sides, d.type, d.total, &s.head);
+    write_head(q, &sides, d.type, &s.head);
     json_key(&s.head, "all_rows");
     json_u64(&s.head, d.rows.len);
-    write_rows(&d, (size_t)limit, &s);
+    write_rows(&d, &sides.significance, (size_t)limit, &s);
     r = api_reply_sheet(q, &s, err);
     sheet_done(&s);
     return r;
@@ -225,6 +297,9 @@ const struct route api_diff_routes[] = {
     API_ROUTE("diff", 0, "Two selections as one flame tree with both sides' values",
               P_SIDES API_P_FRAMES API_P_CUT API_P_TREE_FORMAT),
     API_ROUTE("diff/table", 1, "Two selections compared function by function, largest change first",
-              P_SIDES "limit: rows, default 100; " API_P_FORMAT),
+              P_SIDES API_P_FRAMES
+              "limit: rows, default 100; "
+              "order: change, share, ratio or name, default change; "
+              "only: before or after, functions that are on that side alone; " API_P_FORMAT),
     {0},
 };

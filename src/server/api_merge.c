@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "profile/sample_weight.h"
 #include "query/flame_cut.h"
 #include "query/tables.h"
 #include "server/api_merged.h"
@@ -33,6 +34,20 @@ void api_type_members(const struct profile *p, uint32_t type, struct json_writer
     json_string(w, dict_text(p->dict, p->types[type].unit));
 }
 
+void api_size_members(const struct profile *p, uint32_t type, uint64_t n_profiles,
+                      struct json_writer *w)
+{
+    double weight = profile_sample_weight(p, type);
+    if (weight > 0 || p->n_samples == 0) {
+        json_key(w, "samples");
+        json_u64(w, weight > 0 ? sample_count(profile_total(p, type), weight) : 0);
+    }
+    if (n_profiles > 0) {
+        json_key(w, "profiles");
+        json_u64(w, n_profiles);
+    }
+}
+
 static void write_lines(struct json_writer *w, const char *key, struct bytes lines)
 {
     struct bytes line;
@@ -57,6 +72,7 @@ void api_merged_head(struct api_query *q, struct api_merged *m, struct json_writ
     json_end_array(w);
     json_key(w, "total");
     json_i64(w, profile_total(m->profile, m->type));
+    api_size_members(m->profile, m->type, m->merged.n_profiles, w);
     write_lines(w, "warnings", buf_bytes(&m->merged.warnings));
 }
 

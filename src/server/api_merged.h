@@ -21,6 +21,10 @@ void api_merged_head(struct api_query *q, struct api_merged *m, struct json_writ
 /* Members that name a sample type of a profile. */
 void api_type_members(const struct profile *p, uint32_t type, struct json_writer *w);
 
+/* How much stands behind a total: samples (an estimate) and profiles, where they are known. */
+void api_size_members(const struct profile *p, uint32_t type, uint64_t n_profiles,
+                      struct json_writer *w);
+
 /* max_nodes, invert and under, whose values `under` holds. */
 int api_cut(struct api_query *q, const char *under[API_PARAMS_MAX], struct flame_cut_options *ret,
             struct error *err);

@@ -40,24 +40,30 @@ static const struct {
     {"Spans", "from_ns:n until_ns:n spans:[@Span is_cut:b"},
     {"Frames", "name:[s file:[s line:[i type:[s binary:[s build_id:[s"},
     {"FlameNodes", "parent:[i frame:[i self:[i total:[i hidden_children:[i hidden:[i"},
-    {"Flame", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s cut_nodes:i "
+    {"Flame", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+              "warnings:[s cut_nodes:i "
               "cut:i max_depth:i frames:@Frames nodes:@FlameNodes"},
     {"Row", "name:s file:s flat:i cum:i"},
-    {"Top", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s all_rows:i "
+    {"Top", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+            "warnings:[s all_rows:i "
             "rows:[@Row"},
     {"LineRow", "name:s file:s line:i flat:i cum:i"},
-    {"Lines", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s all_rows:i "
+    {"Lines", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+              "warnings:[s all_rows:i "
               "rows:[@LineRow"},
     {"Call", "name:s file:s cum:i"},
     {"Function", "name:s flat:i cum:i"},
-    {"Callers", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s "
-                "function:@Function callers:[@Call callees:[@Call"},
+    {"Callers",
+     "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i warnings:[s "
+     "function:@Function callers:[@Call callees:[@Call"},
     {"Edge", "caller:i callee:i value:i is_inline:i is_residual:i"},
-    {"Graph", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s nodes:[@Row "
+    {"Graph", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+              "warnings:[s nodes:[@Row "
               "edges:[@Edge"},
     {"StackColumns", "value:[i end:[i"},
     {"StackFrames", "frame:[i"},
-    {"Stacks", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i warnings:[s all_stacks:i "
+    {"Stacks", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+               "warnings:[s all_stacks:i "
                "frames:@Frames stacks:@StackColumns stack_frames:@StackFrames"},
     {"Group", "labels:o total:i"},
     {"Points", "group:[i start_ns:[n value:[i flat:[i profiles:[i"},
@@ -66,14 +72,19 @@ static const struct {
     {"Cells", "column:[i row:[i value:[i"},
     {"HeatMap", "from_ns:n until_ns:n type:s unit:s start_ns:n column_ns:n n_columns:i n_rows:i "
                 "max:i cells:@Cells"},
-    {"Side", "query:s from_ns:n until_ns:n total:i"},
+    {"Side", "query:s from_ns:n until_ns:n type:s unit:s total:i samples:i profiles:i"},
     {"DiffNodes", "parent:[i frame:[i before_self:[i before_total:[i after_self:[i after_total:[i "
-                  "hidden_children:[i"},
-    {"Diff", "type:s unit:s before:@Side after:@Side cut_nodes:i cut:i max_depth:i frames:@Frames "
+                  "hidden_children:[i significant:[i"},
+    {"Diff", "has_statistics:b type:s unit:s total:i before:@Side after:@Side cut_nodes:i cut:i "
+             "max_depth:i "
+             "frames:@Frames "
              "nodes:@DiffNodes"},
-    {"DiffRow", "name:s before_flat:i after_flat:i flat_change:i flat_share_change:f flat_ratio:f "
-                "before_cum:i after_cum:i cum_change:i cum_share_change:f cum_ratio:f"},
-    {"DiffTable", "type:s unit:s before:@Side after:@Side all_rows:i rows:[@DiffRow"},
+    {"DiffRow",
+     "name:s file:s before_flat:i after_flat:i flat_change:i flat_share_change:f flat_ratio:f "
+     "flat_significant:i "
+     "before_cum:i after_cum:i cum_change:i cum_share_change:f cum_ratio:f cum_significant:i"},
+    {"DiffTable",
+     "has_statistics:b type:s unit:s total:i before:@Side after:@Side all_rows:i rows:[@DiffRow"},
     {"FileType", "type:s unit:s total:i"},
     {"FileInfo",
      "format:s title:s profiles:i samples:i stacks:i max_depth:i functions:i nameless:i "

@@ -1,12 +1,17 @@
 """Trees and tables of the API: compact trees, comparisons, search; numbers are go tool pprof's."""
 
+import gzip
 import json
+import math
+import re
+import subprocess
 import time
 import urllib.parse
 
 import pytest
 
-from conftest import Server, run_vesta
+from conftest import ROOT, Server, run_vesta
+from protobuf import field, varint
 from tree_wire import Tree
 
 NS = 10**9
@@ -26,9 +31,38 @@ main;idle 2
 """
 
 
-def store(data, service, text, folder):
-    file = folder / f"{service}.folded"
-    file.write_text(text)
+def pprof_message(types, period, stacks):
+    """A pprof profile: types [(name, unit)], period (name, unit, n), {"a;b": [values]}. Every
+    function is of its own binary lib<name>.so with the build id id-<name>, at line 7 of <name>.c."""
+    texts = [""]
+
+    def text(s):
+        if s not in texts:
+            texts.append(s)
+        return texts.index(s)
+
+    names = sorted({name for stack in stacks for name in stack.split(";")})
+    out = b"".join(field(1, field(1, text(t)) + field(2, text(u))) for t, u in types)
+    for stack, values in stacks.items():
+        ids = [names.index(n) + 1 for n in reversed(stack.split(";"))]
+        out += field(2, field(1, b"".join(map(varint, ids)))
+                     + field(2, b"".join(map(varint, values))))
+    for i, name in enumerate(names, 1):
+        out += field(3, field(1, i) + field(2, i << 20) + field(3, (i + 1) << 20)
+                     + field(5, text(f"/opt/lib{name}.so")) + field(6, text(f"id-{name}"))
+                     + field(7, 1))
+        out += field(4, field(1, i) + field(2, i) + field(3, (i << 20) + 16)
+                     + field(4, field(1, i) + field(2, 9)))
+        out += field(5, field(1, i) + field(2, text(name)) + field(3, text(name))
+                     + field(4, text(f"/src/{name}.c")) + field(5, 7))
+    out += field(9, time.time_ns())
+    out += field(11, field(1, text(period[0])) + field(2, text(period[1]))) + field(12, period[2])
+    return out + b"".join(field(6, t) for t in texts)
+
+
+def store(data, service, content, folder):
+    file = folder / f"{service}.{'folded' if isinstance(content, str) else 'pb'}"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
     run_vesta("store", "import", "--data", data, "--quiet", "--label", f"service.name={service}",
               file, check=0)
     return file
@@ -42,6 +76,13 @@ def world(tmp_path_factory):
     wide = "".join(f"main;leaf{i} {i % 7 + 1}\n" for i in range(20000))
     store(data, "wide", wide, folder)
     store(data, "deep", ";".join(f"f{i}" for i in range(2000)) + " 3\n", folder)
+    store(data, "heap", pprof_message(
+        [("inuse_objects", "count"), ("inuse_space", "bytes")], ("space", "bytes", 524288),
+        {"main;keep": [3, 52428800], "main;drop": [1, 1048576]}), folder)
+    store(data, "waits", pprof_message(
+        [("wall", "milliseconds")], ("wall", "milliseconds", 10),
+        {"main;net.Read": [400], "main;net.Dial;main.hash": [100]}), folder)
+    store(data, "shop", gzip.decompress((ROOT / "examples" / "shop.pb.gz").read_bytes()), folder)
     store(data, "odd", "n" * 65000 + ";<b>x</b>;\u202eright;\U0001f525 7\n", folder)
     server = Server(data).start()
     server.files = files
@@ -132,3 +173,147 @@ def test_both_sides_of_a_comparison_are_in_one_tree(world):
         assert {t.path(i): v for i, v in enumerate(t.before_total)} == paths(diff, "before_total")
         assert {t.path(i): v for i, v in enumerate(t.self)} == paths(diff, "after_self")
         assert {t.path(i): v for i, v in enumerate(t.before)} == paths(diff, "before_self")
+
+
+# ---- How much stands behind a number
+
+
+def test_answers_say_how_many_samples_and_profiles_they_are_of(world):
+    for route in ("flame", "top"):
+        got = answer(world, route, query=of("old"))
+        assert (got["samples"], got["profiles"]) == (100, 1)
+        got = answer(world, route, query=of("old"), focus="parse")
+        assert (got["total"], got["samples"], got["profiles"]) == (40, 40, 1)
+    diff = answer(world, "diff", **BOTH)
+    assert (diff["before"]["samples"], diff["after"]["samples"]) == (100, 200)
+    assert diff["before"]["profiles"] == diff["after"]["profiles"] == 1
+    nothing = answer(world, "diff", before_query=of("nobody"), after_query=of("new"))
+    assert nothing["before"]["samples"] == 0 and not nothing["has_statistics"]
+
+
+def test_time_is_counted_by_its_period_and_what_cannot_be_is_not(world):
+    cpu = answer(world, "top", query=f"cpu{of('shop')}")
+    assert cpu["unit"] == "nanoseconds" and cpu["profiles"] == 1
+    counted = answer(world, "top", query=f"samples{of('shop')}")
+    assert cpu["samples"] == counted["total"] == counted["samples"] > 10
+    assert cpu["samples"] == round(cpu["total"] / 10**7)
+    heap = answer(world, "top", query=f"inuse_objects{of('heap')}")
+    assert heap["total"] > 0 and "samples" not in heap
+
+
+# ---- Comparisons
+
+
+def z_says(before, after, n):
+    """The test as books have it."""
+    if before + after < 10:
+        return 0
+    pooled = (before + after) / sum(n)
+    deviation = math.sqrt(pooled * (1 - pooled) * (1 / n[0] + 1 / n[1]))
+    return int(deviation > 0 and abs(after / n[1] - before / n[0]) / deviation >= 1.959964)
+
+
+def test_changes_are_told_from_chance(world):
+    table = answer(world, "diff/table", **BOTH)
+    assert table["has_statistics"]
+    for row in table["rows"]:
+        for kind in ("flat", "cum"):
+            assert row[f"{kind}_significant"] == z_says(
+                row[f"before_{kind}"], row[f"after_{kind}"], (100, 200)), row
+    sure = {r["name"] for r in table["rows"] if r["cum_significant"]}
+    assert sure == {"alloc", "fresh", "idle", "sort", "serve", "less"} - {"less"}
+
+    diff = answer(world, "diff", **BOTH)
+    t = tree(world, "diff", **BOTH)
+    assert {t.path(i): v for i, v in enumerate(t.sure)} == paths(diff, "significant")
+    assert t.sure == [z_says(b, a, (100, 200)) for b, a in zip(t.before_total, t.total)]
+    assert sum(t.sure) > 0 and not t.sure[0]
+
+    unknown = answer(world, "diff/table", before_query=f"inuse_objects{of('heap')}",
+                     after_query=f"inuse_objects{of('heap')}")
+    assert unknown["has_statistics"] is False
+    assert "flat_significant" not in unknown["rows"][0]
+    assert "sure" not in tree(world, "diff", before_query=f"inuse_objects{of('heap')}",
+                              after_query=f"inuse_objects{of('heap')}").sections
+
+
+def pprof_top(pprof, tmp_path, *args):
+    """Name -> (flat, cum) as go tool pprof prints them."""
+    env = {"PPROF_TMPDIR": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    got = subprocess.run([pprof, "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0",
+                          "-symbolize=none", *map(str, args)],
+                         capture_output=True, text=True, env=env, timeout=60)
+    assert got.returncode == 0, got.stderr
+    rows = {}
+    for line in got.stdout.splitlines():
+        found = re.match(r"\s*(-?\d+)\s+\S+%\s+\S+%\s+(-?\d+)\s+\S+%\s+(.*)", line)
+        if found:
+            rows[found[3].removesuffix(" (inline)")] = (int(found[1]), int(found[2]))
+    return rows, got.stdout
+
+
+def as_pprof(world, tmp_path, service):
+    file = tmp_path / f"{service}.pb.gz"
+    run_vesta("convert", world.files[service], "-o", file, check=0)
+    return file
+
+
+@pytest.mark.parametrize("params", [{}, {"focus": "serve"}, {"ignore": "alloc"}, {"hide": "sort"}],
+                         ids=str)
+def test_a_comparison_has_the_numbers_of_pprof(world, pprof, tmp_path, params):
+    theirs, _ = pprof_top(pprof, tmp_path, *[f"-{k}={v}" for k, v in params.items()],
+                          f"-diff_base={as_pprof(world, tmp_path, 'old')}",
+                          as_pprof(world, tmp_path, "new"))
+    ours = {r["name"]: (r["flat_change"], r["cum_change"])
+            for r in answer(world, "diff/table", **BOTH, **params)["rows"]}
+    assert {k: v for k, v in ours.items() if v != (0, 0)} == {
+        k: v for k, v in theirs.items() if v != (0, 0)}
+    assert len(theirs) > 3
+
+
+def test_a_table_of_changes_is_ordered_and_chosen_from(world):
+    def names(**params):
+        return [r["name"] for r in answer(world, "diff/table", **BOTH, **params)["rows"]]
+
+    everything = names()
+    assert everything[:2] == ["alloc", "parse"]
+    assert names(order="name") == sorted(everything)
+    rows = {r["name"]: r for r in answer(world, "diff/table", **BOTH)["rows"]}
+    shares = [abs(rows[n]["flat_share_change"]) for n in names(order="share")]
+    assert shares == sorted(shares, reverse=True)
+    assert names(order="ratio")[0] == "alloc"
+    assert names(only="after") == ["fresh"] and names(only="before") == []
+    swapped = answer(world, "diff/table", before_query=of("new"), after_query=of("old"),
+                     only="before")
+    assert [r["name"] for r in swapped["rows"]] == ["fresh"] and swapped["all_rows"] == 1
+    ask(world, "diff/table", status=400, **BOTH, order="size")
+    ask(world, "diff/table", status=400, **BOTH, only="both")
+    lines = names(granularity="lines")
+    assert len(lines) == len(everything)
+
+
+def test_types_of_one_unit_compare(world):
+    cpu, wall = f"cpu{of('shop')}", f"wall{of('waits')}"
+    diff = answer(world, "diff", before_query=cpu, after_query=wall)
+    assert (diff["before"]["type"], diff["after"]["type"]) == ("cpu", "wall")
+    assert diff["unit"] == "milliseconds" == diff["before"]["unit"]
+    assert diff["before"]["total"] * 10**6 == answer(world, "top", query=cpu)["total"]
+    assert diff["after"]["total"] == answer(world, "top", query=wall)["total"] == 500
+    assert diff["before"]["samples"] == 232 and diff["after"]["samples"] == 50
+    assert diff["has_statistics"]
+
+
+def test_frames_say_where_they_are(world):
+    for route in ({"query": of("heap")},):
+        frames = answer(world, "flame", **route)["frames"]
+        t = tree(world, "flame", **route)
+        for name, file, line, binary, build in (
+                zip(*(frames[k] for k in ("name", "file", "line", "binary", "build_id")))):
+            if name != "root":
+                assert (file, line) == (f"/src/{name}.c", 7)
+                assert (binary, build) == (f"/opt/lib{name}.so", f"id-{name}")
+        ours = sorted(zip(*(t.frames[k] for k in ("name", "file", "line", "binary", "build"))))
+        assert ours == sorted(zip(*(frames[k] for k in (
+            "name", "file", "line", "binary", "build_id"))))
+    lines = tree(world, "flame", query=of("heap"), granularity="lines")
+    assert set(lines.frames["line"]) == {0, 9}

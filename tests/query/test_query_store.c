@@ -121,7 +121,7 @@ static void periods_compare(struct test *t)
     struct query before = start(&w, "cpu"), after = before;
     before.to_ns = after.from_ns = START + 60 * S;
     CHECK_INT(t, query_pair(&before, &after, &pair, &err), 0);
-    CHECK_INT(t, query_difference(&pair, "cpu", &d, &err), 0);
+    CHECK_INT(t, query_difference(&pair, &(struct difference_options){.type = "cpu"}, &d, &err), 0);
     CHECK_INT(t, d.total[0], 5);
     CHECK_INT(t, d.total[1], 31);
     CHECK_STR(t, dict_cstr(d.dict, d.rows.data[0].name), "parse");

@@ -121,7 +121,7 @@ static void compares_two_selections_by_name(struct test *t)
         .answer = answer, .before = make(answer->set, 1), .after = make(answer->set, 3)};
     struct difference d;
     struct error err;
-    CHECK_INT(t, query_difference(&pair, NULL, &d, NULL), 0);
+    CHECK_INT(t, query_difference(&pair, &(struct difference_options){0}, &d, NULL), 0);
     CHECK_INT(t, d.total[0], 20);
     CHECK_INT(t, d.total[1], 48);
     CHECK_INT(t, d.rows.len, 4);
@@ -135,7 +135,8 @@ static void compares_two_selections_by_name(struct test *t)
     CHECK(t, isinf(difference_change(&d, (int64_t[]){0, 5}).ratio));
     CHECK(t, isnan(difference_change(&d, (int64_t[]){0, 0}).ratio));
     difference_done(&d);
-    CHECK_INT(t, query_difference(&pair, "nope", &d, &err), -EINVAL);
+    CHECK_INT(t, query_difference(&pair, &(struct difference_options){.type = "nope"}, &d, &err),
+              -EINVAL);
     CHECK(t, strncmp(err.text, "before: ", 8) == 0);
     difference_done(&d);
     merged_pair_done(&pair);

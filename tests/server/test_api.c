@@ -273,7 +273,8 @@ static void sides_are_compared(struct test *t)
          "/api/v1/diff/table?before_query=%7Bservice.name%3D%22checkout%22%7D&"
          "after_query=%7Bservice.name%3D%22payments%22%7D",
          200,
-         "{\"name\":\"sort\",\"before_flat\":50,\"after_flat\":0,\"flat_change\":-50,"
+         "{\"name\":\"sort\",\"file\":\"/src/"
+         "a.c\",\"before_flat\":50,\"after_flat\":0,\"flat_change\":-50,"
          "\"flat_share_change\":-0.625,\"flat_ratio\":0,",
          NULL);
     finish(&w);
