@@ -1,7 +1,168 @@
-export default function ComparePage() {
+// Compare: any two selections, as a flame graph, side by side, as a table, and as what explains the
+// change. All figures are the server's.
+
+import { useEffect } from "preact/hooks";
+import { askTypes, scopeParams } from "../../api/questions";
+import { patchState, patchView, state } from "../../app";
+import { isGauge } from "../../core/diff";
+
+import { DetailsBar } from "../../parts/details_bar";
+import { FrameMenu } from "../../parts/frame_menu";
+import { isTyping, useKeySection } from "../../parts/key_map";
+import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
+import { useQuery } from "../../parts/use_query";
+import { DiffFlame, SideBySide } from "./diff_flame";
+import { DiffTableView } from "./diff_table";
+import { Explain } from "./explain";
+import { Figures, warnings } from "./figures";
+import { sameType, setExtra, type Sides, useDiffTable, useMode } from "./sides";
+import { SidesBar, swapped } from "./sides_bar";
+import { Starters } from "./starters";
+import { Timelines } from "./timelines";
+import { COMPARE_VIEWS, currentView, Legend, ViewBar } from "./view_bar";
+import "./compare.css";
+
+const KEYS = {
+    title: "Compare",
+    keys: [
+        ["1 – 4", "flame, side by side, table, what explains it"],
+        ["w", "swap the sides"],
+        ["i", "invert"],
+        ["/", "search"],
+    ] as [string, string][],
+};
+
+function useCompareKeys() {
+    useKeySection(KEYS);
+    useEffect(() => {
+        const onKey = (e: KeyboardEvent) => {
+            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || isTyping(e))
+                return;
+            const s = state.value;
+            const view = COMPARE_VIEWS.find((v) => v.key === e.key);
+            if (view) setExtra("view", view.view === "flame" ? "" : view.view);
+            else if (e.key === "w" && s.base) patchState(swapped(s.base, s.scope));
+            else if (e.key === "i") patchView({ invert: !s.view.invert, root: [] });
+            else if (e.key === "/") document.getElementById("cmp-search")?.focus();
+            else return;
+            e.preventDefault();
+        };
+        document.addEventListener("keydown", onKey);
+        return () => document.removeEventListener("keydown", onKey);
+    }, []);
+}
+
+/** Types of a side that names none: CPU where there is one, as elsewhere. */
+function useType(sides: Sides): string | null | undefined {
+    const named = sameType(sides.before, sides.after);
+    const s = sides.after.file ? sides.before : sides.after;
+    const key = named !== "" || s.file ? null : `types ${JSON.stringify(scopeParams(s))}`;
+    const q = useQuery(key, (signal) => askTypes(s, signal));
+    if (named !== "") return named;
+    if (!key || q.error) return "";
+    const names = q.data?.map((t) => t.type);
+    return names && (["cpu", "wall", "inuse_space"].find((t) => names.includes(t)) ?? names[0] ?? "");
+}
+
+function TypesDiffer(props: Sides) {
+    const { before, after } = props;
     return (
-        <div class="page">
+        <Empty title="These have no difference">
+            <p>
+                Side A is <b>{before.type}</b>, side B is <b>{after.type}</b>: their units are not the
+                same thing. Compare one type on both sides.
+            </p>
+            <div class="start-row">
+                {[after.type, before.type].map((type) => (
+                    <button
+                        key={type}
+                        type="button"
+                        class="button"
+                        onClick={() =>
+                            patchState({ base: { ...before, type }, scope: { ...after, type } })
+                        }
+                    >
+                        {type} on both
+                    </button>
+                ))}
+            </div>
+        </Empty>
+    );
+}
+
+function NoSides() {
+    return (
+        <div class="cmp-start">
             <h1>Compare</h1>
+            <p class="lead">
+                What changed, and is it real? Say what B is in the sentence above, then what to
+                compare it with.
+            </p>
+            <Starters />
+        </div>
+    );
+}
+
+function Answer(props: { sides: Sides; type: string }) {
+    const { sides } = props;
+    const mode = useMode(props.type);
+    const view = currentView();
+    const q = useDiffTable(sides, state.value.view, { limit: 500 });
+    if (q.error)
+        return (
+            <ErrorBox error={q.error} retry={q.retry}>
+                <p>Nothing is stored for one of the sides, or a filter leaves nothing of it.</p>
+            </ErrorBox>
+        );
+    if (!q.data) return <Skeleton rows={14} label="Loading the comparison" />;
+    const isFile = sides.before.file !== "" || sides.after.file !== "";
+    const notes = warnings(q.data, isGauge(props.type || q.data.type), isFile);
+    return (
+        <Loading isOld={q.isOld}>
+            <Figures totals={q.data} />
+            {notes.length > 0 && (
+                <ul class="cmp-warnings">
+                    {notes.map((n) => (
+                        <li key={n}>{n}</li>
+                    ))}
+                </ul>
+            )}
+            <ViewBar current={view} mode={mode} />
+            <div class="cmp-view" id="cmp-view" role="tabpanel" aria-labelledby={`cmp-tab-${view}`}>
+                {view === "flame" && <DiffFlame sides={sides} mode={mode} />}
+                {view === "side" && <SideBySide sides={sides} />}
+                {view === "table" && <DiffTableView sides={sides} mode={mode} />}
+                {view === "why" && <Explain table={q.data} mode={mode} />}
+            </div>
+            {(view === "flame" || view === "why") && (
+                <Legend hasStatistics={q.data.has_statistics === true} />
+            )}
+        </Loading>
+    );
+}
+
+function TwoSides(props: Sides) {
+    const type = useType(props);
+    if (type === null) return <TypesDiffer {...props} />;
+    if (type === undefined) return <Skeleton rows={14} label="Loading the comparison" />;
+    const sides = { before: { ...props.before, type }, after: { ...props.after, type } };
+    return (
+        <>
+            <Timelines before={sides.before} after={sides.after} type={type} />
+            <Answer sides={sides} type={type} />
+        </>
+    );
+}
+
+export default function ComparePage() {
+    const { base, scope } = state.value;
+    useCompareKeys();
+    return (
+        <div class="cmp">
+            <SidesBar />
+            {base ? <TwoSides before={base} after={scope} /> : <NoSides />}
+            {base && <DetailsBar />}
+            <FrameMenu />
         </div>
     );
 }
