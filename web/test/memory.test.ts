@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { TimelineAnswer } from "../src/core/timeline";
 import { asTimeline, instancesOf } from "../src/core/instances";
 import { memoryTypes } from "../src/core/memory_types";
 
@@ -7,13 +8,20 @@ const count = (type: string) => ({ type, unit: "count" });
 
 describe("types of memory", () => {
     it("of Go, Java, gperftools, V8", () => {
-        const go = [count("alloc_objects"), bytes("alloc_space"), count("inuse_objects"), bytes("inuse_space")];
+        const go = [
+            count("alloc_objects"),
+            bytes("alloc_space"),
+            count("inuse_objects"),
+            bytes("inuse_space"),
+        ];
         expect(memoryTypes(go)).toEqual({
             held: "inuse_space",
             objects: "inuse_objects",
             allocated: "alloc_space",
         });
-        expect(memoryTypes([count("live"), bytes("live_bytes"), bytes("alloc_in_new_tlab_bytes")])).toEqual({
+        expect(
+            memoryTypes([count("live"), bytes("live_bytes"), bytes("alloc_in_new_tlab_bytes")]),
+        ).toEqual({
             held: "live_bytes",
             objects: "live",
             allocated: "alloc_in_new_tlab_bytes",
@@ -31,7 +39,7 @@ describe("types of memory", () => {
 });
 
 describe("instances", () => {
-    const t = {
+    const t: TimelineAnswer = {
         from_ns: "0",
         until_ns: "3000000000",
         step_ns: "1000000000",

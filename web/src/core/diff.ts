@@ -127,7 +127,9 @@ export function modeText(c: Change, mode: DiffMode, unit: string): string {
 /** Types that say how much there is at a moment, and not how much was spent. */
 export function isGauge(type: string): boolean {
     const t = type.split(":")[0].toLowerCase();
-    return /^(inuse|in_use|live|goroutine|threads?$|rss|retained|heap$|heap_|peak_|space$|objects$)/.test(t);
+    return /^(inuse|in_use|live|goroutine|threads?$|rss|retained|heap$|heap_|peak_|space$|objects$)/.test(
+        t,
+    );
 }
 
 /** Amounts for what is there at a moment; shares for rates, where both sides ran unequally long. */

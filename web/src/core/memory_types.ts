@@ -7,7 +7,15 @@ export interface MemoryTypes {
     allocated: string; // bytes allocated over time
 }
 
-const HELD = ["inuse_space", "live_bytes", "live_heap", "inuse_bytes", "space", "heap", "live_size"];
+const HELD = [
+    "inuse_space",
+    "live_bytes",
+    "live_heap",
+    "inuse_bytes",
+    "space",
+    "heap",
+    "live_size",
+];
 const OBJECTS = ["inuse_objects", "live_objects", "live", "objects"];
 const ALLOCATED = ["alloc_space", "alloc_bytes", "alloc_size", "alloc_in_new_tlab_bytes"];
 

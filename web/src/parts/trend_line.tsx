@@ -119,7 +119,10 @@ export function Strip(props: {
                     <div
                         key={b.name}
                         class={`strip-band strip-band-${b.kind}`}
-                        style={{ left: percent(b.from), right: `${100 - 100 * Math.min(1, Math.max(0, at(b.until)))}%` }}
+                        style={{
+                            left: percent(b.from),
+                            right: `${100 - 100 * Math.min(1, Math.max(0, at(b.until)))}%`,
+                        }}
                     >
                         <span>{b.name}</span>
                     </div>

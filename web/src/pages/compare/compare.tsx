@@ -36,8 +36,7 @@ function useCompareKeys() {
     useKeySection(KEYS);
     useEffect(() => {
         const onKey = (e: KeyboardEvent) => {
-            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || isTyping(e))
-                return;
+            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || isTyping(e)) return;
             const s = state.value;
             const view = COMPARE_VIEWS.find((v) => v.key === e.key);
             if (view) setExtra("view", view.view === "flame" ? "" : view.view);
@@ -61,7 +60,9 @@ function useType(sides: Sides): string | null | undefined {
     if (named !== "") return named;
     if (!key || q.error) return "";
     const names = q.data?.map((t) => t.type);
-    return names && (["cpu", "wall", "inuse_space"].find((t) => names.includes(t)) ?? names[0] ?? "");
+    return (
+        names && (["cpu", "wall", "inuse_space"].find((t) => names.includes(t)) ?? names[0] ?? "")
+    );
 }
 
 function TypesDiffer(props: Sides) {
@@ -69,8 +70,8 @@ function TypesDiffer(props: Sides) {
     return (
         <Empty title="These have no difference">
             <p>
-                Side A is <b>{before.type}</b>, side B is <b>{after.type}</b>: their units are not the
-                same thing. Compare one type on both sides.
+                Side A is <b>{before.type}</b>, side B is <b>{after.type}</b>: their units are not
+                the same thing. Compare one type on both sides.
             </p>
             <div class="start-row">
                 {[after.type, before.type].map((type) => (

@@ -132,7 +132,12 @@ function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
 }
 
 /** Server-side orders, by column; cum is sorted here over what came. */
-const ORDERS: Record<string, string> = { change: "change", share: "share", ratio: "ratio", name: "name" };
+const ORDERS: Record<string, string> = {
+    change: "change",
+    share: "share",
+    ratio: "ratio",
+    name: "name",
+};
 const BY_MODE: Record<DiffMode, string> = { absolute: "change", share: "share", ratio: "ratio" };
 
 function pattern(search: string): RegExp | null {
@@ -214,11 +219,22 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
             const by = column as "change" | "share" | "ratio";
             const mode = by === "change" ? "absolute" : by;
             const size = (r: Row) => Math.abs(inMode(r.change, mode) - (mode === "ratio" ? 1 : 0));
-            all.sort((a, b) => size(b) - size(a) || Math.abs(b.change.change) - Math.abs(a.change.change));
+            all.sort(
+                (a, b) =>
+                    size(b) - size(a) || Math.abs(b.change.change) - Math.abs(a.change.change),
+            );
         }
         return order.startsWith("-") ? all.reverse() : all;
     }, [q.data, isCum, filter, view.search, props.mode, order]);
-    const max = Math.max(...rows.map((r) => (props.mode === "share" ? Math.abs(inMode(r.change, "share")) : Math.abs(r.change.change))), 0) || 1;
+    const max =
+        Math.max(
+            ...rows.map((r) =>
+                props.mode === "share"
+                    ? Math.abs(inMode(r.change, "share"))
+                    : Math.abs(r.change.change),
+            ),
+            0,
+        ) || 1;
     const unit = q.data?.unit ?? "";
     const columns = useMemo(() => columnsOf(unit, props.mode, max), [unit, props.mode, max]);
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
@@ -226,11 +242,7 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
     const isWhole = q.data.rows.length >= q.data.all_rows;
     return (
         <Loading isOld={q.isOld}>
-            <Filters
-                filter={filter}
-                isCum={isCum}
-                hasStatistics={q.data.has_statistics === true}
-            />
+            <Filters filter={filter} isCum={isCum} hasStatistics={q.data.has_statistics === true} />
             <DataTable
                 label="Differences by function"
                 columns={columns}
@@ -264,7 +276,8 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
                             class="button small"
                             onClick={() => setLimit((n) => n * 4)}
                         >
-                            {countText(q.data.rows.length)} of {countText(q.data.all_rows)}: show more
+                            {countText(q.data.rows.length)} of {countText(q.data.all_rows)}: show
+                            more
                         </button>
                     )
                 }

@@ -47,7 +47,14 @@ export function Explain(props: { table: DiffTable; mode: DiffMode }) {
                                     <span class="muted">{rest}</span>
                                 ) : (
                                     <a
-                                        href={href(pageState("function", { view: { ...pageState("function").view, selected: c.name } }))}
+                                        href={href(
+                                            pageState("function", {
+                                                view: {
+                                                    ...pageState("function").view,
+                                                    selected: c.name,
+                                                },
+                                            }),
+                                        )}
                                         title={`${c.name}: over time`}
                                         onContextMenu={(e) => {
                                             e.preventDefault();
@@ -66,7 +73,9 @@ export function Explain(props: { table: DiffTable; mode: DiffMode }) {
                             <span class="cmp-bar" aria-hidden="true">
                                 <span
                                     class={`cmp-bar-fill ${unsure ? "is-unsure" : isMore ? "is-more" : "is-less"}`}
-                                    style={isMore ? { left: "50%", width } : { right: "50%", width }}
+                                    style={
+                                        isMore ? { left: "50%", width } : { right: "50%", width }
+                                    }
                                 />
                             </span>
                             <span class="cmp-bar-figure">
@@ -84,7 +93,10 @@ export function Explain(props: { table: DiffTable; mode: DiffMode }) {
                             style={
                                 total > 0
                                     ? { left: "50%", width: `${Math.min(50, (50 * total) / max)}%` }
-                                    : { right: "50%", width: `${Math.min(50, (-50 * total) / max)}%` }
+                                    : {
+                                          right: "50%",
+                                          width: `${Math.min(50, (-50 * total) / max)}%`,
+                                      }
                             }
                         />
                     </span>

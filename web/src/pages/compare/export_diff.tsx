@@ -48,9 +48,7 @@ const KINDS: { name: string; note: string; file: string; get: () => Promise<Blob
         note: "both sides' values",
         file: "compare-tree.json",
         get: async () =>
-            (
-                await answer("diff", { max_nodes: 100000, invert: state.value.view.invert })
-            ).blob(),
+            (await answer("diff", { max_nodes: 100000, invert: state.value.view.invert })).blob(),
     },
     { name: "Table as CSV", note: "for a spreadsheet", file: "compare.csv", get: csv },
 ];
@@ -68,7 +66,12 @@ export function ExportDiff() {
         setBusy("");
     };
     return (
-        <Popover class="button icon" title="Share and export" align="right" label={<Icon name="export" />}>
+        <Popover
+            class="button icon"
+            title="Share and export"
+            align="right"
+            label={<Icon name="export" />}
+        >
             {(close) => (
                 <div class="export">
                     <button

@@ -78,7 +78,8 @@ export function Figures(props: { totals: Totals }) {
             <Figure name="Ratio">{c.ratio === null ? "– (A is zero)" : ratioText(c.ratio)}</Figure>
             <Figure name="Samples, A and B">
                 <span title="How many samples stand behind the totals">
-                    {samplesText(t.before.samples)} <small>and</small> {samplesText(t.after.samples)}
+                    {samplesText(t.before.samples)} <small>and</small>{" "}
+                    {samplesText(t.after.samples)}
                 </span>
             </Figure>
         </dl>

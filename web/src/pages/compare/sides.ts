@@ -1,6 +1,12 @@
 // Both sides of the comparison as the page's parts need them: what is asked, and in which mode.
 
-import { askDiff, filterParams, frameParams, type DiffTable, scopeParams } from "../../api/questions";
+import {
+    askDiff,
+    filterParams,
+    frameParams,
+    type DiffTable,
+    scopeParams,
+} from "../../api/questions";
 import { patchState, state, ticks } from "../../app";
 import { defaultMode } from "../../core/diff";
 import type { DiffMode, Scope, View } from "../../core/url";

@@ -68,8 +68,8 @@ function Deploys(props: { scope: Scope; go: Go }) {
             {!q.data && !q.error && <p>Looking for deployments…</p>}
             {q.data && all.length === 0 && (
                 <p>
-                    None is known{scope.service ? ` of ${scope.service}` : ""} in two weeks. Services
-                    that send <code>service.version</code> are noticed; pipelines can tell:{" "}
+                    None is known{scope.service ? ` of ${scope.service}` : ""} in two weeks.
+                    Services that send <code>service.version</code> are noticed; pipelines can tell:{" "}
                     <code>POST /api/v1/deployments</code>.
                 </p>
             )}
@@ -82,7 +82,16 @@ function Deploys(props: { scope: Scope; go: Go }) {
                                 type="button"
                                 class="button quiet"
                                 title={clockText(at, now)}
-                                onClick={() => go(aroundDeploy({ ...scope, service: d.service }, at, times(d.service), now))}
+                                onClick={() =>
+                                    go(
+                                        aroundDeploy(
+                                            { ...scope, service: d.service },
+                                            at,
+                                            times(d.service),
+                                            now,
+                                        ),
+                                    )
+                                }
                             >
                                 <b>{deployName(d)}</b> {!scope.service && `of ${d.service} `}
                                 <small>{agoText(at, now)}</small>
@@ -138,8 +147,8 @@ function Versions(props: { scope: Scope; go: Go }) {
             <section class="start-card">
                 <h3>Version against version</h3>
                 <p>
-                    {all.length === 0 ? "No versions" : `Only version ${all[0]}`} in this range. Choose
-                    a longer one, or send <code>service.version</code>.
+                    {all.length === 0 ? "No versions" : `Only version ${all[0]}`} in this range.
+                    Choose a longer one, or send <code>service.version</code>.
                 </p>
             </section>
         );
@@ -222,7 +231,10 @@ function Services(props: { scope: Scope; go: Go }) {
                     class="button"
                     disabled={!a || !b || a === b}
                     onClick={() =>
-                        props.go({ base: { ...scope, service: a }, scope: { ...scope, service: b } })
+                        props.go({
+                            base: { ...scope, service: a },
+                            scope: { ...scope, service: b },
+                        })
                     }
                 >
                     Compare
@@ -288,7 +300,8 @@ function Files(props: { scope: Scope; go: Go }) {
     const { scope } = props;
     const [a, setA] = useState("");
     const [b, setB] = useState(scope.file);
-    const side = (key: string) => (key ? { ...scope, labels: [], file: key } : { ...scope, file: "" });
+    const side = (key: string) =>
+        key ? { ...scope, labels: [], file: key } : { ...scope, file: "" };
     return (
         <section class="start-card">
             <h3>Files</h3>

@@ -3,7 +3,13 @@
 
 import { useMemo } from "preact/hooks";
 import { serverNow } from "../../api/client";
-import { askDeployments, askTimeline, type Deployment, scopeParams, type Timeline } from "../../api/questions";
+import {
+    askDeployments,
+    askTimeline,
+    type Deployment,
+    scopeParams,
+    type Timeline,
+} from "../../api/questions";
 import { patchState, state, ticks } from "../../app";
 import { aroundDeploy, differsByTimeOnly } from "../../core/starters";
 import { clockText, parseTime, timeParam } from "../../core/time";
@@ -84,7 +90,9 @@ function OneStrip(props: { name: "A" | "B"; scope: Scope; type: string; now: num
 
 function SharedStrip(props: { before: Scope; after: Scope; type: string; now: number }) {
     const { before, after, now } = props;
-    const times = [before.from, before.until, after.from, after.until].map((t) => parseTime(t, now));
+    const times = [before.from, before.until, after.from, after.until].map((t) =>
+        parseTime(t, now),
+    );
     const length = Math.max(...times) - Math.min(...times);
     const from = Math.min(...times) - length * 0.04;
     const until = Math.min(Math.max(...times) + length * 0.04, Math.max(now, Math.max(...times)));

@@ -21,7 +21,11 @@ const MODES: { mode: DiffMode; name: string; title: string }[] = [
 const WIDTHS: { width: Width; name: string; title: string }[] = [
     { width: "after", name: "B", title: "Boxes as wide as side B" },
     { width: "before", name: "A", title: "Boxes as wide as side A" },
-    { width: "union", name: "A or B", title: "Boxes as wide as the larger side: nothing is hidden" },
+    {
+        width: "union",
+        name: "A or B",
+        title: "Boxes as wide as the larger side: nothing is hidden",
+    },
 ];
 
 const GROUPS: { value: Granularity; name: string }[] = [
@@ -116,7 +120,11 @@ export function ViewBar(props: { current: CompareView; mode: DiffMode }) {
                         <Toggle
                             label="Width of boxes"
                             current={currentWidth()}
-                            all={WIDTHS.map((w) => ({ value: w.width, name: w.name, title: w.title }))}
+                            all={WIDTHS.map((w) => ({
+                                value: w.width,
+                                name: w.name,
+                                title: w.title,
+                            }))}
                             pick={(w) => setExtra("width", w === "after" ? "" : w)}
                         />
                     </div>

@@ -60,7 +60,9 @@ export function FindFunction(props: { scope: Scope; text: string; done?: () => v
                 ))}
             </ul>
             {rows.length > SHOWN && (
-                <p class="muted">The {SHOWN} heaviest of {rows.length}. Say more of the name.</p>
+                <p class="muted">
+                    The {SHOWN} heaviest of {rows.length}. Say more of the name.
+                </p>
             )}
         </div>
     );

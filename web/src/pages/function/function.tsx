@@ -3,7 +3,13 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { serverNow } from "../../api/client";
-import { askDeployments, askFunction, askTimeline, askTypes, scopeParams } from "../../api/questions";
+import {
+    askDeployments,
+    askFunction,
+    askTimeline,
+    askTypes,
+    scopeParams,
+} from "../../api/questions";
 import { href, navigate, pageState, patchScope, patchState, state, ticks } from "../../app";
 import { isGauge } from "../../core/diff";
 import { exactRegex } from "../../core/filter_presets";
@@ -38,7 +44,10 @@ export function useTypeOf(scope: Scope): string | undefined {
     if (scope.type) return scope.type;
     const names = q.data?.map((t) => t.type);
     if (q.error) return "cpu";
-    return names && (["cpu", "wall", "inuse_space"].find((t) => names.includes(t)) ?? names[0] ?? "cpu");
+    return (
+        names &&
+        (["cpu", "wall", "inuse_space"].find((t) => names.includes(t)) ?? names[0] ?? "cpu")
+    );
 }
 
 function useHistory(scope: Scope, name: string, by: string) {
@@ -156,7 +165,10 @@ function Chart(props: { scope: Scope; name: string; fn: ReturnType<typeof useHis
     const from = parseTime(scope.from, now);
     const until = parseTime(scope.until, now);
     const service = state.value.extra.of ?? "";
-    const range = [timeParam(Math.floor(from / 60e3) * 60e3), timeParam(Math.ceil(until / 60e3) * 60e3)];
+    const range = [
+        timeParam(Math.floor(from / 60e3) * 60e3),
+        timeParam(Math.ceil(until / 60e3) * 60e3),
+    ];
     const deploys = useQuery(`deployments ${service} ${range.join(" ")}`, (signal) =>
         askDeployments(service, range[0], range[1], signal),
     );
@@ -178,7 +190,10 @@ function Chart(props: { scope: Scope; name: string; fn: ReturnType<typeof useHis
             },
         });
     }, [fn.data, isFlat]);
-    const shown = columns && { ...columns, lines: columns.lines.filter((l) => l.values.some((v) => v !== undefined)) };
+    const shown = columns && {
+        ...columns,
+        lines: columns.lines.filter((l) => l.values.some((v) => v !== undefined)),
+    };
     const times = (deploys.data ?? []).map((d) => Number(d.time_ns) / 1e6);
     const markers = (deploys.data ?? []).map((d, i) => ({
         at: times[i],
@@ -186,7 +201,10 @@ function Chart(props: { scope: Scope; name: string; fn: ReturnType<typeof useHis
         detail: `${d.service} ${d.version ?? ""}: compare before and after`,
         onPick: () =>
             navigate(
-                pageState("compare", aroundDeploy({ ...scope, service: d.service }, times[i], times, now)),
+                pageState(
+                    "compare",
+                    aroundDeploy({ ...scope, service: d.service }, times[i], times, now),
+                ),
             ),
     }));
     if (!shown || !fn.data) return null;
@@ -202,14 +220,18 @@ function Chart(props: { scope: Scope; name: string; fn: ReturnType<typeof useHis
                             class="button small"
                             aria-pressed={isFlat === flat}
                             onClick={() =>
-                                patchState({ extra: { ...state.value.extra, flat: flat ? "1" : "" } })
+                                patchState({
+                                    extra: { ...state.value.extra, flat: flat ? "1" : "" },
+                                })
                             }
                         >
                             {flat ? "Self" : "Total"}
                         </button>
                     ))}
                 </div>
-                <span class="muted">Drag to choose a time; press a flag to compare before and after.</span>
+                <span class="muted">
+                    Drag to choose a time; press a flag to compare before and after.
+                </span>
             </div>
             <TimelineChart
                 columns={shown}
@@ -257,8 +279,9 @@ function About(props: { name: string; scope: Scope }) {
         return (
             <Empty title="Not seen here">
                 <p>
-                    No service spent any <b>{scope.type}</b> in a function of exactly this name in this
-                    range. Choose another type or a longer range above, or look for a similar name.
+                    No service spent any <b>{scope.type}</b> in a function of exactly this name in
+                    this range. Choose another type or a longer range above, or look for a similar
+                    name.
                 </p>
                 <FindFunction scope={scope} text={name} />
             </Empty>
@@ -278,7 +301,11 @@ function About(props: { name: string; scope: Scope }) {
                     picked={picked.name}
                     range={range}
                 />
-                {gauge && <p class="muted">Averages over the range: this type is what is there at a moment.</p>}
+                {gauge && (
+                    <p class="muted">
+                        Averages over the range: this type is what is there at a moment.
+                    </p>
+                )}
             </section>
             <Chart scope={scope} name={name} fn={fn} />
             <OfService scope={scope} name={name} service={picked.name} />
@@ -319,7 +346,12 @@ export default function FunctionPage() {
                 {(isSearching || !name) && type !== undefined && (
                     <FindFunction scope={fleet} text="" done={() => setSearching(false)} />
                 )}
-                {name && (type === undefined ? <Skeleton rows={10} /> : <About name={name} scope={fleet} />)}
+                {name &&
+                    (type === undefined ? (
+                        <Skeleton rows={10} />
+                    ) : (
+                        <About name={name} scope={fleet} />
+                    ))}
             </div>
             <DetailsBar />
         </div>

@@ -38,7 +38,9 @@ export function Lines(props: { scope: Scope; name: string }) {
             {q.error && <p class="muted">{q.error.message}</p>}
             {!q.data && !q.error && <Skeleton rows={3} label="Loading lines" />}
             {q.data && lines.length === 0 && (
-                <p class="muted">No line numbers are known: the binary has no debug information here.</p>
+                <p class="muted">
+                    No line numbers are known: the binary has no debug information here.
+                </p>
             )}
             {lines.length > 0 && (
                 <table class="table fn-calls">

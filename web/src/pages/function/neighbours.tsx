@@ -1,6 +1,12 @@
 // Who calls the function, and whom it calls: of one service, over the whole profile.
 
-import { askCallers, type CallRow, type Callers, plainView, scopeParams } from "../../api/questions";
+import {
+    askCallers,
+    type CallRow,
+    type Callers,
+    plainView,
+    scopeParams,
+} from "../../api/questions";
 import { href, state, ticks } from "../../app";
 import type { Scope } from "../../core/url";
 import { Amount, Share } from "../../parts/figures";
@@ -9,7 +15,13 @@ import { useQuery } from "../../parts/use_query";
 
 const SHOWN = 12;
 
-function Rows(props: { title: string; rows: readonly CallRow[]; of: number; unit: string; none: string }) {
+function Rows(props: {
+    title: string;
+    rows: readonly CallRow[];
+    of: number;
+    unit: string;
+    none: string;
+}) {
     const rows = props.rows.slice(0, SHOWN);
     const left = props.rows.length - rows.length;
     return (
@@ -34,7 +46,12 @@ function Rows(props: { title: string; rows: readonly CallRow[]; of: number; unit
                         {rows.map((r) => (
                             <tr key={`${r.name} ${r.file}`}>
                                 <td class="fn-clip" title={`${r.name}\n${r.file}`}>
-                                    <a href={href({ ...state.value, view: { ...state.value.view, selected: r.name } })}>
+                                    <a
+                                        href={href({
+                                            ...state.value,
+                                            view: { ...state.value.view, selected: r.name },
+                                        })}
+                                    >
                                         <bdi>{r.name || "(no name)"}</bdi>
                                     </a>
                                 </td>

@@ -75,7 +75,10 @@ export function Versions(props: { scope: Scope; name: string }) {
                                 <tr key={r.name}>
                                     <td
                                         class="fn-clip"
-                                        title={r.points[0] && `first seen ${agoText(r.points[0].t, Date.now())}`}
+                                        title={
+                                            r.points[0] &&
+                                            `first seen ${agoText(r.points[0].t, Date.now())}`
+                                        }
                                     >
                                         {r.name || "(none)"}
                                     </td>

@@ -38,9 +38,7 @@ export function useInstances(scope: Scope) {
         if (!q.data) return [];
         return instancesOf(q.data, label)
             .map((i) => ({ ...i, judgement: judge(i.points) }))
-            .sort(
-                (a, b) => (b.judgement.trend?.slope ?? 0) - (a.judgement.trend?.slope ?? 0),
-            );
+            .sort((a, b) => (b.judgement.trend?.slope ?? 0) - (a.judgement.trend?.slope ?? 0));
     }, [q.data, label]);
     const verdict = useMemo(() => worst(all.map((i) => i.judgement)), [all]);
     return { q, label, all, verdict };
@@ -65,9 +63,16 @@ export function windowsOf(scope: Scope, all: readonly Instance[], stepMs: number
 
 export function useGrowth(w: Windows | null, type: string) {
     const of = (s: Scope) => ({ ...s, type });
-    const key = w && type ? JSON.stringify([scopeParams(of(w.before)), scopeParams(of(w.after))]) : null;
+    const key =
+        w && type ? JSON.stringify([scopeParams(of(w.before)), scopeParams(of(w.after))]) : null;
     return useQuery(key && `growth ${key}`, async (signal) => {
-        const r = await askDiff(of(w!.before), of(w!.after), "diff/table", { limit: 5000 }, { signal });
+        const r = await askDiff(
+            of(w!.before),
+            of(w!.after),
+            "diff/table",
+            { limit: 5000 },
+            { signal },
+        );
         return (await r.json()) as DiffTable;
     });
 }

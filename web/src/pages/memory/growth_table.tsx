@@ -23,7 +23,13 @@ function SiteLine(props: { scope: Scope; name: string; from: number; until: numb
         .map((ns, i) => ({ t: Number(ns) / 1e6, v: (p.flat ?? p.value)[i] }))
         .sort((a, b) => a.t - b.t);
     return (
-        <TrendLine points={points} unit={q.data.unit} label={name} from={props.from} until={props.until} />
+        <TrendLine
+            points={points}
+            unit={q.data.unit}
+            label={name}
+            from={props.from}
+            until={props.until}
+        />
     );
 }
 
@@ -46,7 +52,12 @@ export function GrowthTable(props: {
     const change = t.after.total - t.before.total;
     const counts = new Map(props.objects?.rows.map((r) => [r.name, r.flat_change]));
     const link = (name: string) =>
-        href(pageState("function", { view: { ...state.value.view, selected: name }, scope: props.scope }));
+        href(
+            pageState("function", {
+                view: { ...state.value.view, selected: name },
+                scope: props.scope,
+            }),
+        );
     if (shown.length === 0)
         return <p class="muted">No site holds more or less at the end than at the beginning.</p>;
     return (
@@ -79,7 +90,11 @@ export function GrowthTable(props: {
                                 Held now
                             </th>
                             {props.allocated && (
-                                <th scope="col" class="number" title="Allocated per hour, freed or not">
+                                <th
+                                    scope="col"
+                                    class="number"
+                                    title="Allocated per hour, freed or not"
+                                >
                                     Allocated / h
                                 </th>
                             )}
@@ -106,7 +121,9 @@ export function GrowthTable(props: {
                                     </a>
                                 </td>
                                 <td class="number">
-                                    <span aria-hidden="true">{r.flat_change > 0 ? "▲ " : "▼ "}</span>
+                                    <span aria-hidden="true">
+                                        {r.flat_change > 0 ? "▲ " : "▼ "}
+                                    </span>
                                     {changeText(r.flat_change, t.unit)}
                                 </td>
                                 <td class="number">
@@ -118,13 +135,18 @@ export function GrowthTable(props: {
                                     {changeText((r.flat_change * 3600e3) / apart, t.unit)}
                                 </td>
                                 {props.objects && (
-                                    <td class="number">{changeText(counts.get(r.name) ?? 0, "count")}</td>
+                                    <td class="number">
+                                        {changeText(counts.get(r.name) ?? 0, "count")}
+                                    </td>
                                 )}
                                 <td class="number">{amountText(r.after_flat, t.unit)}</td>
                                 {props.allocated && (
                                     <td class="number">
                                         {props.allocated.has(r.name)
-                                            ? amountText((props.allocated.get(r.name) ?? 0) / hours, "bytes")
+                                            ? amountText(
+                                                  (props.allocated.get(r.name) ?? 0) / hours,
+                                                  "bytes",
+                                              )
                                             : "–"}
                                     </td>
                                 )}
@@ -145,7 +167,8 @@ export function GrowthTable(props: {
             </div>
             {rows.length > shown.length && (
                 <p class="muted">
-                    {rows.length - shown.length} smaller changes are not listed; Compare has all of them.
+                    {rows.length - shown.length} smaller changes are not listed; Compare has all of
+                    them.
                 </p>
             )}
         </>

@@ -41,8 +41,8 @@ function HowToGet(props: { service: string }) {
     return (
         <Empty title="No heap profiles here">
             <p>
-                {props.service ? <b>{props.service}</b> : "Nothing"} sent no type of in-use memory in
-                this range. A longer range may have some; otherwise:
+                {props.service ? <b>{props.service}</b> : "Nothing"} sent no type of in-use memory
+                in this range. A longer range may have some; otherwise:
             </p>
             <Command
                 label="Go"
@@ -70,7 +70,9 @@ function HowToGet(props: { service: string }) {
 
 function PickService(props: { scope: Scope }) {
     const s = props.scope;
-    const q = useQuery(`services ${s.from} ${s.until}`, (signal) => askServices(s.from, s.until, signal));
+    const q = useQuery(`services ${s.from} ${s.until}`, (signal) =>
+        askServices(s.from, s.until, signal),
+    );
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={4} label="Loading services" />;
     const fit = q.data.filter((x) => memoryTypes(x.types).held);
@@ -112,7 +114,11 @@ function InstanceTable(props: { all: readonly Judged[]; unit: string; range: [nu
                         <th scope="col" class="number">
                             Slope, per hour
                         </th>
-                        <th scope="col" class="number" title="How well a straight line fits: 1 is perfectly">
+                        <th
+                            scope="col"
+                            class="number"
+                            title="How well a straight line fits: 1 is perfectly"
+                        >
                             R²
                         </th>
                         <th scope="col" class="number">
@@ -133,7 +139,9 @@ function InstanceTable(props: { all: readonly Judged[]; unit: string; range: [nu
                                 <td class="number">
                                     {amountText(i.points[i.points.length - 1]?.v ?? 0, props.unit)}
                                 </td>
-                                <td class="number">{t && t.n > 1 ? changeText(t.slope, props.unit) : "–"}</td>
+                                <td class="number">
+                                    {t && t.n > 1 ? changeText(t.slope, props.unit) : "–"}
+                                </td>
                                 <td class="number">{t && t.n > 2 ? threeDigits(t.r2) : "–"}</td>
                                 <td class="number">{t?.n ?? 0}</td>
                                 <td>{WORDS[i.judgement.verdict]}</td>
@@ -208,7 +216,10 @@ function Workflow(props: { scope: Scope; types: MemoryTypes }) {
             <section class="mem-section">
                 <h2>1. Is it leaking?</h2>
                 <p class="muted">
-                    {types.held} {label ? `by ${label}` : "of all instances together: none has a label of its own"}
+                    {types.held}{" "}
+                    {label
+                        ? `by ${label}`
+                        : "of all instances together: none has a label of its own"}
                 </p>
                 <TimelineChart
                     columns={columns}
@@ -216,15 +227,21 @@ function Workflow(props: { scope: Scope; types: MemoryTypes }) {
                     height={180}
                     markers={markers}
                     label="In-use memory over time, by instance"
-                    onBrush={(b) => patchScope({ from: timeParam(b.from), until: timeParam(b.until) })}
+                    onBrush={(b) =>
+                        patchScope({ from: timeParam(b.from), until: timeParam(b.until) })
+                    }
                 />
                 <InstanceTable all={all} unit={q.data.unit} range={range} />
             </section>
             <section class="mem-section">
                 <h2>2. What grows?</h2>
                 {growth.error && <ErrorBox error={growth.error} retry={growth.retry} />}
-                {!growth.data && !growth.error && windows && <Skeleton rows={5} label="Loading growth" />}
-                {!windows && <p class="muted">There is one moment only: nothing to compare it with.</p>}
+                {!growth.data && !growth.error && windows && (
+                    <Skeleton rows={5} label="Loading growth" />
+                )}
+                {!windows && (
+                    <p class="muted">There is one moment only: nothing to compare it with.</p>
+                )}
                 {growth.data && (
                     <GrowthTable
                         scope={scope}

@@ -18,10 +18,12 @@ const TITLES: Record<Verdict, string> = {
 
 const MEANING: Record<Verdict, string> = {
     leak: "Memory grows steadily and does not slow down. Either something is kept that should go, or a cache has no limit.",
-    plateau: "Growth stopped within the range: this is what a cache that fills up, or warming up, looks like.",
+    plateau:
+        "Growth stopped within the range: this is what a cache that fills up, or warming up, looks like.",
     flat: "In-use memory changes by less than 5 % over the range. If the process still grows, it is not this heap: look at fragmentation, native memory, stacks.",
     shrinking: "Memory went down over the range.",
-    unclear: "It moves up and down more than it grows: likely traffic. A longer range shows whether there is a slope below.",
+    unclear:
+        "It moves up and down more than it grows: likely traffic. A longer range shows whether there is a slope below.",
     unknown: "A slope needs at least 6 points over 10 minutes.",
 };
 
@@ -133,7 +135,9 @@ export function VerdictCard(props: {
                         Who allocates
                     </a>
                 )}
-                {(verdict === "unknown" || verdict === "unclear" || verdict === "flat") && <Wider />}
+                {(verdict === "unknown" || verdict === "unclear" || verdict === "flat") && (
+                    <Wider />
+                )}
             </div>
         </section>
     );
