@@ -2,8 +2,8 @@
 """Builds and runs every test, and ends with `N passed, N failed`.
 
   1. the build, by gcc with warnings as errors
-  2. unit tests, layer and header checks
-  3. end-to-end tests of the real program
+  2. unit tests, layer and header checks; types, lint and unit tests of the pages
+  3. end-to-end tests of the real program, and of its pages in a real browser
   4. unit tests again, and a server under load, with AddressSanitizer and UndefinedBehaviorSanitizer
   5. the store's and the server's threads, and that server, with ThreadSanitizer
   6. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
@@ -109,21 +109,62 @@ def e2e_tests(folder, *what):
     add_junit(log, pytest(folder, log, *what))
 
 
+def check(name, *command):
+    """A command that must succeed, as one test."""
+    done = subprocess.run(command, cwd=ROOT / "web", capture_output=True, text=True)
+    if done.returncode == 0:
+        Count.passed += 1
+        return
+    print(f"FAILED: {name}\n{done.stdout}{done.stderr}")
+    Count.failed += 1
+
+
+def web_checks():
+    """The build has installed what this needs."""
+    check("types of the pages", "npx", "tsc", "--noEmit")
+    check("lint of the pages", "npx", "biome", "lint", "--error-on-warnings", ".")
+    log = ROOT / "build" / "web-unit.junit.xml"
+    log.unlink(missing_ok=True)
+    add_junit(log, subprocess.run(["npx", "vitest", "run", "--reporter=junit", f"--outputFile={log}"],
+                                  cwd=ROOT / "web", **SILENT).returncode)
+
+
+def browser_tests(log, **kwargs):
+    """Pages in Chromium. Playwright needs Node 20, which Debian 12 does not have by itself."""
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    if int(version.strip("v\n").split(".")[0] or 0) < 20 or not shutil.which("chromium"):
+        print(f"SKIP: tests of the pages need Node 20 and Chromium; here is Node {version.strip()}")
+        Count.skipped += 1
+        return None
+    folder = ROOT / "tests" / "web"
+    log.unlink(missing_ok=True)
+    if not (folder / "node_modules").exists():
+        run("npm", "install", "--no-save", "--silent", "--prefix", folder, **kwargs)
+    return run("node", folder / "run.mjs", "--junit", log,
+               env={**os.environ, "VESTA_BUILD": str(ROOT / "build")}, **kwargs)
+
+
 def all_e2e_tests():
-    """Tests of the agent mostly wait for its windows: they run beside the others."""
-    log, text = ROOT / "build" / "e2e-agent.junit.xml", ROOT / "build" / "e2e-agent.log"
-    code = []
+    """Tests of the agent mostly wait for its windows: they and the pages run beside the others."""
+    folder = ROOT / "build"
+    agent, web, text = (folder / name for name in
+                        ("e2e-agent.junit.xml", "web.junit.xml", "e2e-beside.log"))
+    codes = []
 
     def work():
         with open(text, "w") as out:
-            code.append(pytest("build", log, *AGENT_E2E, stdout=out, stderr=subprocess.STDOUT))
+            how = {"stdout": out, "stderr": subprocess.STDOUT}
+            codes.append(pytest("build", agent, *AGENT_E2E, **how))
+            codes.append(browser_tests(web, **how))
 
     thread = threading.Thread(target=work)
     thread.start()
     e2e_tests("build", "tests/e2e", *(f"--ignore={path}" for path in AGENT_E2E))
     thread.join()
     print(text.read_text(), flush=True)
-    add_junit(log, code[0])
+    add_junit(agent, codes[0])
+    if codes[1] is not None:
+        add_junit(web, codes[1])
 
 
 def fuzz():
@@ -142,6 +183,7 @@ def main():
     if build("build", ["--werror"]):
         say("unit tests, layers, headers")
         unit_tests("build")
+        web_checks()
         say("end to end")
         ahead = build_ahead()
         all_e2e_tests()
