@@ -34,6 +34,7 @@ export class Server {
         this.child = spawn(VESTA, ["server", "--data", this.data, "--listen", `127.0.0.1:${this.port}`,
             "--listen-otlp-grpc", "", "--listen-otlp-http", "", "--log-level", "error", ...this.args],
             { stdio: ["ignore", "ignore", "inherit"] });
+        process.once("exit", () => this.child?.kill("SIGKILL")); // whatever becomes of us
         for (let i = 0; i < 200; i++) {
             try {
                 if ((await fetch(`${this.url}/readyz`)).ok) return;
