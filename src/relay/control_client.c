@@ -28,6 +28,8 @@
 #define POLL_GAP_NS     SECOND /* also when a server answers at once, always with news */
 #define SERVICES_MAX    32     /* as many as a heartbeat may name */
 #define NAME_MAX_BYTES  127
+#define TYPES_MAX       16
+#define TYPE_NAME_MAX   31
 #define FIRST_STATUS_NS (2 * SECOND) /* so long the first heartbeat waits for something to tell */
 #define STATUS_MEMORY   ((size_t)4 << 20)
 #define ANSWER_MAX      ((uint64_t)64 << 10)
@@ -37,6 +39,10 @@ struct state {
     char mode[16];
     double rate;
     uint64_t samples, lost;
+    double cpu_percent;
+    uint64_t memory;
+    char types[TYPES_MAX][TYPE_NAME_MAX + 1];
+    size_t n_types;
     char services[SERVICES_MAX][NAME_MAX_BYTES + 1];
     size_t n_services;
 };
@@ -88,6 +94,29 @@ static void read_services(struct json_reader *r, struct state *s)
     }
 }
 
+static void read_types(struct json_reader *r, struct state *s)
+{
+    json_enter_array(r);
+    while (json_next_element(r)) {
+        struct bytes name = json_get_string(r);
+        if (name.len > 0 && name.len <= TYPE_NAME_MAX && s->n_types < TYPES_MAX)
+            memcpy(s->types[s->n_types++], name.data, name.len);
+    }
+}
+
+static void read_cost(struct json_reader *r, struct state *s)
+{
+    json_enter_object(r);
+    for (struct bytes key; json_next_key(r, &key);) {
+        if (bytes_are(key, "cpu_percent"))
+            s->cpu_percent = json_get_double(r);
+        else if (bytes_are(key, "memory_bytes"))
+            s->memory = json_get_u64(r);
+        else
+            json_skip(r);
+    }
+}
+
 static bool read_status(struct bytes json, struct state *ret)
 {
     struct budget budget;
@@ -110,6 +139,10 @@ static bool read_status(struct bytes json, struct state *ret)
             ret->lost = json_get_u64(r);
         } else if (bytes_are(key, "services")) {
             read_services(r, ret);
+        } else if (bytes_are(key, "types")) {
+            read_types(r, ret);
+        } else if (bytes_are(key, "cost")) {
+            read_cost(r, ret);
         } else {
             json_skip(r);
         }
@@ -140,6 +173,24 @@ void control_client_message(struct control_client *k, enum relay_kind kind, stru
     pthread_mutex_unlock(&k->lock);
 }
 
+/* What it collects, what it takes itself, what time it has. */
+static void add_own(const struct control_client *k, struct json_writer *w)
+{
+    json_key(w, "types");
+    json_begin_array(w);
+    for (size_t i = 0; i < k->state.n_types; i++)
+        json_cstring(w, k->state.types[i]);
+    json_end_array(w);
+    if (k->state.memory > 0) { /* the agent has told of itself */
+        json_key(w, "cpu_percent");
+        json_double(w, k->state.cpu_percent);
+        json_key(w, "memory_bytes");
+        json_u64(w, k->state.memory);
+    }
+    json_key(w, "time_ns");
+    json_i64_string(w, clock_wall_ns(clock_real()));
+}
+
 static void add_heartbeat(struct control_client *k, struct buf *out)
 {
     struct json_writer w = {.out = out};
@@ -167,6 +218,7 @@ static void add_heartbeat(struct control_client *k, struct buf *out)
     json_u64(&w, k->state.samples);
     json_key(&w, "lost");
     json_u64(&w, k->state.lost);
+    add_own(k, &w);
     k->is_changed = false;
     pthread_mutex_unlock(&k->lock);
     json_end_object(&w);

@@ -244,6 +244,51 @@ static int run_services(struct api_query *q, struct error *err)
 
 /* ---- Facts */
 
+/* What the caller may do, for pages that would otherwise offer what is refused. */
+static void add_roles(struct json_writer *w, unsigned roles)
+{
+    static const struct {
+        unsigned role;
+        const char *name;
+    } known[] = {{ROLE_INGEST, "ingest"},
+                 {ROLE_READ, "read"},
+                 {ROLE_ADMIN, "admin"},
+                 {ROLE_OPERATOR, "operator"}};
+
+    json_key(w, "roles");
+    json_begin_array(w);
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (roles & known[i].role)
+            json_cstring(w, known[i].name);
+    }
+    json_end_array(w);
+}
+
+/* How long the tenant's data is kept, and how much may be sent at once. */
+static void add_limits(struct json_writer *w, const struct server *s, struct bytes tenant)
+{
+    struct store_policy policy;
+
+    store_get_policy(s->store, tenant, &policy);
+    json_key(w, "retention");
+    json_begin_object(w);
+    json_key(w, "profiles_ns");
+    json_i64_string(w, policy.max_age_ns ? policy.max_age_ns : s->config->retention_ns);
+    json_key(w, "spans_ns");
+    json_i64_string(w,
+                    policy.max_span_age_ns ? policy.max_span_age_ns : s->config->span_retention_ns);
+    json_key(w, "max_bytes");
+    json_u64(w, policy.max_bytes);
+    json_end_object(w);
+    json_key(w, "limits");
+    json_begin_object(w);
+    json_key(w, "body_bytes");
+    json_u64(w, s->config->body_limit);
+    json_key(w, "upload_bytes");
+    json_u64(w, s->config->upload_limit);
+    json_end_object(w);
+}
+
 static int run_stat(struct api_query *q, struct error *err)
 {
     struct server *server = q->call->server;
@@ -262,6 +307,8 @@ static int run_stat(struct api_query *q, struct error *err)
     json_i64_string(&w, server->start_ns);
     json_key(&w, "is_draining");
     json_bool(&w, atomic_load(&server->is_draining));
+    add_roles(&w, q->call->roles);
+    add_limits(&w, server, q->query.tenant);
     /* They are of all tenants. */
     if (q->call->roles & ROLE_ADMIN) {
         json_key(&w, "store");

@@ -17,6 +17,7 @@
 #define WAIT_DEFAULT_NS ((int64_t)30000000000)
 #define WAIT_MAX_NS     ((int64_t)50000000000) /* within what a query may take */
 #define WAITERS_MAX     8192
+#define CPU_PERCENT_MAX 1e6
 #define RATE_MAX        10000.0
 #define LOOK_NS         200000000 /* how often waiters are looked at */
 
@@ -78,34 +79,44 @@ static double get_rate(struct json_reader *r)
     return rate;
 }
 
-static void add_directive(struct json_writer *w, const struct control_directive *d)
+static void add_names(struct json_writer *w, const char *key, const struct control_name *names,
+                      size_t n)
+{
+    json_key(w, key);
+    json_begin_array(w);
+    for (size_t i = 0; i < n; i++)
+        json_cstring(w, names[i].text);
+    json_end_array(w);
+}
+
+/* Its fields, into an object that is open. */
+static void add_directive_fields(struct json_writer *w, const struct control_directive *d)
 {
     char until[TIME_TEXT_MAX];
 
-    json_begin_object(w);
     json_key(w, "number");
     json_u64(w, d ? d->number : 0);
     json_key(w, "mode");
     json_cstring(w, control_mode_names[d ? d->mode : MODE_NORMAL]);
-    if (!d) {
-        json_end_object(w);
+    if (!d)
         return;
-    }
     if (d->rate > 0) {
         json_key(w, "rate");
         json_double(w, d->rate);
     }
-    json_key(w, "types");
-    json_begin_array(w);
-    for (size_t i = 0; i < d->n_types; i++)
-        json_cstring(w, d->types[i].text);
-    json_end_array(w);
+    add_names(w, "types", d->types, d->n_types);
     if (d->until_ns > 0) {
         json_key(w, "until");
         json_cstring(w, time_text(d->until_ns, until));
     }
     json_key(w, "reason");
     json_cstring(w, d->reason.text);
+}
+
+static void add_directive(struct json_writer *w, const struct control_directive *d)
+{
+    json_begin_object(w);
+    add_directive_fields(w, d);
     json_end_object(w);
 }
 
@@ -122,6 +133,23 @@ static void reply_directive(struct call *c, const struct control_directive *d)
 }
 
 /* ---- Heartbeats */
+
+/* What it takes itself, and its clock. */
+static bool read_cost_key(struct json_reader *r, struct bytes key, struct control_agent *a)
+{
+    if (bytes_are(key, "cpu_percent")) {
+        a->cpu_percent = json_get_double(r);
+        a->has_cost = a->cpu_percent >= 0 && a->cpu_percent <= CPU_PERCENT_MAX;
+    } else if (bytes_are(key, "memory_bytes")) {
+        a->memory = json_get_u64(r);
+    } else if (bytes_are(key, "time_ns")) {
+        a->clock_ns = json_get_i64(r);
+        a->has_clock = true;
+    } else {
+        return false;
+    }
+    return true;
+}
 
 static void read_agent_key(struct json_reader *r, struct bytes key, struct control_agent *a)
 {
@@ -143,7 +171,9 @@ static void read_agent_key(struct json_reader *r, struct bytes key, struct contr
         a->samples = json_get_u64(r);
     else if (bytes_are(key, "lost"))
         a->lost = json_get_u64(r);
-    else
+    else if (bytes_are(key, "types"))
+        a->n_types = get_names(r, "types", a->types, CONTROL_TYPES_MAX);
+    else if (!read_cost_key(r, key, a))
         json_skip(r); /* newer ones may say more */
 }
 
@@ -180,6 +210,7 @@ static int handle_heartbeat(struct call *c, struct error *err)
     pthread_mutex_lock(&k->lock);
     struct control_agent *a = control_agent_seen(&k->state, c->tenant, &said->id, now_ns());
     memcpy(said->tenant, a->tenant, sizeof(said->tenant));
+    said->clock_ns = (int64_t)((uint64_t)said->clock_ns - (uint64_t)now_ns());
     said->first_ns = a->first_ns;
     said->last_ns = a->last_ns;
     *a = *said;
@@ -436,11 +467,8 @@ static void add_agent(struct json_writer *w, const struct control_agent *a,
     json_cstring(w, a->version.text);
     json_key(w, "host");
     json_cstring(w, a->host.text);
-    json_key(w, "services");
-    json_begin_array(w);
-    for (size_t i = 0; i < a->n_services; i++)
-        json_cstring(w, a->services[i].text);
-    json_end_array(w);
+    add_names(w, "services", a->services, a->n_services);
+    add_names(w, "types", a->types, a->n_types);
     json_key(w, "mode");
     json_cstring(w, a->mode.text);
     json_key(w, "rate");
@@ -449,6 +477,16 @@ static void add_agent(struct json_writer *w, const struct control_agent *a,
     json_u64(w, a->samples);
     json_key(w, "lost");
     json_u64(w, a->lost);
+    if (a->has_cost) {
+        json_key(w, "cpu_percent");
+        json_double(w, a->cpu_percent);
+        json_key(w, "memory_bytes");
+        json_u64(w, a->memory);
+    }
+    if (a->has_clock) {
+        json_key(w, "skew_ns");
+        json_i64_string(w, a->clock_ns);
+    }
     json_key(w, "first_seen");
     json_cstring(w, time_text(a->first_ns, time));
     json_key(w, "last_seen");
@@ -456,6 +494,38 @@ static void add_agent(struct json_writer *w, const struct control_agent *a,
     json_key(w, "directive");
     add_directive(w, d);
     json_end_object(w);
+}
+
+/* A directive that holds, with whom it means and who gave it. */
+static void add_order(struct json_writer *w, const struct control_directive *d)
+{
+    char time[TIME_TEXT_MAX];
+
+    json_begin_object(w);
+    add_directive_fields(w, d);
+    json_key(w, "agent");
+    json_cstring(w, d->agent.text);
+    json_key(w, "service");
+    json_cstring(w, d->service.text);
+    json_key(w, "host");
+    json_cstring(w, d->host.text);
+    json_key(w, "issued");
+    json_cstring(w, time_text(d->issued_ns, time));
+    json_key(w, "actor");
+    json_cstring(w, d->actor.text);
+    json_end_object(w);
+}
+
+static void add_orders(struct json_writer *w, const struct control_state *s, struct bytes tenant)
+{
+    json_key(w, "directives");
+    json_begin_array(w);
+    for (size_t i = 0; i < s->n_directives; i++) {
+        const struct control_directive *d = &s->directives[i];
+        if (bytes_equal(bytes_of(d->tenant), tenant) && !control_is_over(d, now_ns()))
+            add_order(w, d);
+    }
+    json_end_array(w);
 }
 
 static int handle_agents(struct call *c, struct error *err)
@@ -473,8 +543,9 @@ static int handle_agents(struct call *c, struct error *err)
         if (bytes_equal(bytes_of(a->tenant), c->tenant))
             add_agent(&w, a, control_effective(&k->state, a, now_ns()));
     }
-    pthread_mutex_unlock(&k->lock);
     json_end_array(&w);
+    add_orders(&w, &k->state, c->tenant);
+    pthread_mutex_unlock(&k->lock);
     json_end_object(&w);
     if (buf_full(&out))
         return buf_error(&out, err);
@@ -526,6 +597,6 @@ const struct route control_routes[] = {
     {"POST", "/api/v1/agents/directive", ROLE_ADMIN, LANE_QUERY, .body_limit = 64 << 10,
      .handle = handle_direct, .summary = "Tells agents what to do: off, low, normal, burst"},
     {"GET", "/api/v1/agents", ROLE_READ, LANE_QUERY, .handle = handle_agents,
-     .summary = "Agents and SDKs that have announced themselves"},
+     .summary = "Agents and SDKs that have announced themselves, and the directives that hold"},
     {0},
 };

@@ -79,7 +79,7 @@ static bool is_same_target(const struct control_directive *a, const struct contr
            strcmp(a->service.text, b->service.text) == 0 && strcmp(a->host.text, b->host.text) == 0;
 }
 
-static bool is_over(const struct control_directive *d, int64_t now)
+bool control_is_over(const struct control_directive *d, int64_t now)
 {
     return d->until_ns > 0 && d->until_ns <= now;
 }
@@ -89,7 +89,7 @@ int control_direct(struct control_state *s, struct control_directive *d, int64_t
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n_directives; i++) {
-        if (!is_over(&s->directives[i], now) && !is_same_target(&s->directives[i], d))
+        if (!control_is_over(&s->directives[i], now) && !is_same_target(&s->directives[i], d))
             s->directives[n++] = s->directives[i];
     }
     s->n_directives = n;
@@ -118,7 +118,7 @@ const struct control_directive *control_effective(const struct control_state *s,
 
     for (size_t i = 0; i < s->n_directives; i++) {
         const struct control_directive *d = &s->directives[i];
-        if (strcmp(d->tenant, agent->tenant) != 0 || is_over(d, now) ||
+        if (strcmp(d->tenant, agent->tenant) != 0 || control_is_over(d, now) ||
             (d->agent.text[0] && strcmp(d->agent.text, agent->id.text) != 0) ||
             (d->host.text[0] && strcmp(d->host.text, agent->host.text) != 0) ||
             !means_service(d, agent))

@@ -29,8 +29,15 @@ struct control_agent {
     struct control_name id, kind, version, host, mode;
     struct control_name services[CONTROL_SERVICES_MAX];
     size_t n_services;
+    struct control_name types[CONTROL_TYPES_MAX];
+    size_t n_types;
     double rate;
     uint64_t samples, lost;
+    bool has_cost;      /* it says what it takes itself */
+    double cpu_percent; /* of one CPU */
+    uint64_t memory;
+    bool has_clock;
+    int64_t clock_ns; /* its own time; once it is kept: how far it is ahead of ours */
     int64_t first_ns, last_ns;
 };
 
@@ -71,6 +78,9 @@ struct control_agent *control_agent_find(struct control_state *s, struct bytes t
  * there are too many. */
 int control_direct(struct control_state *s, struct control_directive *d, int64_t now,
                    struct error *err);
+
+/* True once its time has passed. */
+bool control_is_over(const struct control_directive *d, int64_t now);
 
 /* What holds for an agent now: the newest directive that means it; NULL: none does. */
 const struct control_directive *control_effective(const struct control_state *s,

@@ -90,7 +90,8 @@ static const struct {
      "format:s title:s profiles:i samples:i stacks:i max_depth:i functions:i nameless:i "
      "types:[@FileType default_type:s is_instant:b period:i period_type:@Type start_ns:n "
      "duration_ns:n has_times:b has_spans:b labels:[s resources:[o comments:[s notes:[s"},
-    {"Stat", "version:s tenant:s now_ns:n start_ns:n is_draining:b store:o"},
+    {"Stat",
+     "version:s tenant:s now_ns:n start_ns:n is_draining:b roles:[s retention:o limits:o store:o"},
 };
 
 /* Which of them a path answers with. */

@@ -126,7 +126,11 @@ def test_lists_are_those_of_the_command_line(world):
     assert starts == sorted(starts, reverse=True) and len(starts) == 3
     listed = cli(world, "profiles", selector="")
     assert sorted(starts) == sorted(int(p["start_ns"]) for p in listed)
-    assert json.loads(ask(world, "stat")[1])["store"]["profiles"] == 3
+    stat = json.loads(ask(world, "stat")[1])
+    assert stat["store"]["profiles"] == 3
+    assert stat["roles"] == ["ingest", "read", "admin", "operator"]
+    assert int(stat["retention"]["profiles_ns"]) == 30 * 86400 * 10**9
+    assert stat["limits"]["body_bytes"] == 64 << 20
 
 
 def test_values_over_time_are_those_of_the_command_line(world):

@@ -262,6 +262,8 @@ static void world_done(struct world *w)
 
 #define STATUS                                                                                     \
     "{\"mode\":\"normal\",\"rate\":19,\"samples\":123,\"lost\":4,"                                 \
+    "\"types\":[\"cpu\",\"wall\",\"\"],\"cost\":{\"cpu_percent\":0.5,\"bpf_ns\":3,"                \
+    "\"memory_bytes\":1024},"                                                                      \
     "\"services\":[\"checkout\",\"bad\\u0001\",\"\"],\"processes\":[{\"pid\":1}]}"
 
 static void it_announces_itself_and_waits_for_directives(struct test *t)
@@ -276,7 +278,8 @@ static void it_announces_itself_and_waits_for_directives(struct test *t)
     CHECK(t, strstr(w.seen[0], "\"id\":\"host 1&x\",\"kind\":\"agent\",\"version\":\"" VESTA_VERSION
                                "\",\"host\":\""));
     CHECK(t, strstr(w.seen[0], "\"services\":[\"checkout\"],\"mode\":\"normal\",\"rate\":19,"
-                               "\"samples\":123,\"lost\":4}"));
+                               "\"samples\":123,\"lost\":4,\"types\":[\"cpu\",\"wall\"],"
+                               "\"cpu_percent\":0.5,\"memory_bytes\":1024,\"time_ns\":\"1"));
     CHECK(t, strstr(w.seen[1], "GET /api/v1/agents/directive?id=host%201%26x&after=0&wait="));
     CHECK(t, strstr(logged, "host 1&x takes directives from http://127.0.0.1:"));
     CHECK_STR(t, told, "{\"number\":0,\"mode\":\"normal\",\"types\":[],\"reason\":\"\"}");

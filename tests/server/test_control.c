@@ -28,6 +28,53 @@ static void an_agent_is_there_once_it_says_so(struct test *t)
     calls_end(&c);
 }
 
+static void an_agent_tells_what_it_takes_and_its_clock(struct test *t)
+{
+    struct calls c;
+    calls_begin(t, &c);
+    struct http_reply r = post(&c, "/api/v1/agents/heartbeat",
+                               "{\"id\":\"a1\",\"types\":[\"cpu\",\"wall\"],\"cpu_percent\":0.25,"
+                               "\"memory_bytes\":4096,\"time_ns\":\"1000000000\"}");
+    CHECK_INT(t, r.status, 200);
+    http_reply_done(&r);
+    r = call_get(&c, "/api/v1/agents");
+    CHECK(t, reply_has(&r, "\"types\":[\"cpu\",\"wall\"]"));
+    CHECK(t, reply_has(&r, "\"cpu_percent\":0.25,\"memory_bytes\":4096,\"skew_ns\":\"-1"));
+    http_reply_done(&r);
+    /* One that says nothing of it has none; what makes no sense is none either. */
+    r = post(&c, "/api/v1/agents/heartbeat", "{\"id\":\"a1\",\"cpu_percent\":-1}");
+    http_reply_done(&r);
+    r = call_get(&c, "/api/v1/agents");
+    CHECK(t, !reply_has(&r, "cpu_percent"));
+    CHECK(t, !reply_has(&r, "skew_ns"));
+    http_reply_done(&r);
+    calls_end(&c);
+}
+
+static void directives_that_hold_are_listed(struct test *t)
+{
+    struct calls c;
+    calls_begin(t, &c);
+    struct http_reply r = post(&c, "/api/v1/agents/directive",
+                               "{\"mode\":\"burst\",\"service\":\"shop\",\"duration\":\"1m\","
+                               "\"types\":[\"cpu\"],\"reason\":\"a look\"}");
+    CHECK_INT(t, r.status, 200);
+    http_reply_done(&r);
+    r = post(&c, "/api/v1/agents/directive",
+             "{\"mode\":\"burst\",\"host\":\"h1\",\"duration\":\"1ns\"}");
+    http_reply_done(&r);
+    /* Nobody has to be there to be meant. The second one is over. */
+    r = call_get(&c, "/api/v1/agents");
+    CHECK(t, reply_has(&r, "{\"agents\":[],\"directives\":[{\"number\":1,\"mode\":\"burst\","
+                           "\"types\":[\"cpu\"],\"until\":\""));
+    CHECK(t,
+          reply_has(&r, "\"reason\":\"a look\",\"agent\":\"\",\"service\":\"shop\",\"host\":\"\","
+                        "\"issued\":\""));
+    CHECK(t, !reply_has(&r, "h1"));
+    http_reply_done(&r);
+    calls_end(&c);
+}
+
 static void a_directive_reaches_those_it_means(struct test *t)
 {
     struct calls c;
@@ -132,6 +179,8 @@ static void the_newest_directive_holds_until_it_is_over(struct test *t)
 
 static const struct test_case cases[] = {
     TEST(an_agent_is_there_once_it_says_so),
+    TEST(an_agent_tells_what_it_takes_and_its_clock),
+    TEST(directives_that_hold_are_listed),
     TEST(a_directive_reaches_those_it_means),
     TEST(bad_directives_change_nothing),
     TEST(what_is_kept_has_a_bound),
