@@ -28,8 +28,13 @@ function route(path: string, more: (s: State) => Params = () => ({})) {
         (await ask(path, s.scope, { ...filterParams(s.view), ...more(s) })).blob();
 }
 
-/** The server's picture, painted: what it shows has no pixels of its own. */
+/** A view that draws says how what is on screen becomes a picture. */
+export const picture: { current: (() => Promise<Blob> | null) | null } = { current: null };
+
+/** What is on screen; of other views the server's picture, painted. */
 async function png(s: State): Promise<Blob> {
+    const drawn = picture.current?.();
+    if (drawn) return drawn;
     const p = { ...viewParams(s), invert: s.view.invert };
     const svg = await (await ask("flame.svg", s.scope, p)).blob();
     const url = URL.createObjectURL(svg.slice(0, svg.size, "image/svg+xml"));

@@ -11,7 +11,7 @@ const section: KeySection = {
     title: "Explore",
     keys: [
         ["1 – 9", "views, as in the tabs"],
-        ["w", "waits"],
+        ["t", "waits"],
         ["/", "search; Enter filters, Escape clears"],
         ["i", "invert"],
         ["r", "collapse recursion"],

@@ -19,7 +19,7 @@ export const TABS: readonly { view: ViewName; name: string; key: string }[] = [
     { view: "source", name: "Source", key: "7" },
     { view: "heat", name: "Heat map", key: "8" },
     { view: "labels", name: "Labels", key: "9" },
-    { view: "waits", name: "Waits", key: "w" },
+    { view: "waits", name: "Waits", key: "t" },
 ];
 
 const GROUPS: [Granularity, string][] = [

@@ -1,0 +1,96 @@
+// A tree that was cut for drawing, with what hangs under one of its nodes asked for again and put in
+// its place. Sums do not change: what was one hidden box becomes nodes.
+
+import type { FrameColumns, FrameTree, Hidden } from "./frame_tree";
+import { shapeOf, totalsOf } from "./tree_decode";
+
+function joinFrames(a: FrameColumns, b: FrameColumns): FrameColumns {
+    const line = new Uint32Array(a.n + b.n);
+    line.set(a.line);
+    line.set(b.line, a.n);
+    return {
+        n: a.n + b.n,
+        name: [...a.name, ...b.name],
+        file: [...a.file, ...b.file],
+        line,
+        binary: [...a.binary, ...b.binary],
+        build: [...a.build, ...b.build],
+        kind: [...a.kind, ...b.kind],
+    };
+}
+
+/** Breadth-first over both: nodes below the base's count are its own, above it the branch's. */
+function orderOf(base: FrameTree, node: number, branch: FrameTree): Uint32Array {
+    const order = new Uint32Array(base.n + branch.n);
+    let n = 1;
+    for (let i = 0; i < n; i++) {
+        const id = order[i];
+        // The root of the branch is the node itself.
+        const isBranch = id >= base.n || id === node;
+        const tree = isBranch ? branch : base;
+        const at = id === node ? 0 : isBranch ? id - base.n : id;
+        const first = tree.first[at] + (isBranch ? base.n : 0);
+        for (let k = 0; k < tree.children[at]; k++) order[n++] = first + k;
+    }
+    return order.subarray(0, n);
+}
+
+/** `branch` is the answer to the same question under the path of `node`. */
+export function graft(base: FrameTree, node: number, branch: FrameTree): FrameTree {
+    const order = orderOf(base, node, branch);
+    const n = order.length;
+    const children = new Uint32Array(n);
+    const frame = new Uint32Array(n);
+    const self = new Float64Array(n);
+    const before = base.before && branch.before ? new Float64Array(n) : null;
+    const isSure = base.isSure && branch.isSure ? new Uint8Array(n) : null;
+    const hidden = new Map<number, Hidden>();
+    order.forEach((id, i) => {
+        const isBranch = id >= base.n || id === node;
+        const tree = isBranch ? branch : base;
+        const at = id === node ? 0 : isBranch ? id - base.n : id;
+        children[i] = tree.children[at];
+        frame[i] = isBranch && id !== node ? tree.frame[at] + base.frames.n : base.frame[id];
+        self[i] = tree.self[at];
+        if (before) before[i] = tree.before?.self[at] ?? 0;
+        if (isSure) isSure[i] = tree.isSure?.[at] ?? 0;
+        const h = tree.hidden.get(at);
+        if (h) hidden.set(i, h);
+    });
+    const shape = shapeOf(children);
+    const all = base.n + base.head.cut_nodes;
+    let cut = 0;
+    for (const h of hidden.values()) cut += h.value;
+    return {
+        n,
+        ...shape,
+        children,
+        frame,
+        self,
+        total: totalsOf(self, shape.parent, hidden, "value"),
+        before: before && {
+            self: before,
+            total: totalsOf(before, shape.parent, hidden, "before"),
+        },
+        isSure,
+        hidden,
+        frames: joinFrames(base.frames, branch.frames),
+        head: {
+            ...base.head,
+            cut,
+            cut_nodes: Math.max(0, all - n),
+            max_depth: shape.rows.length - 2,
+        },
+    };
+}
+
+/** What hidden nodes below a node (and itself) weigh. */
+export function hiddenBelow(t: FrameTree, node: number): number {
+    let sum = 0;
+    for (const [at, h] of t.hidden) {
+        let i = at;
+        while (t.depth[i] > t.depth[node]) i = t.parent[i];
+        if (i === node) sum += Math.abs(h.value);
+    }
+    return sum;
+}
