@@ -35,7 +35,7 @@ export const KINDS: Record<Kind, KindFacts> = {
     },
     wall: {
         name: "wall-clock time",
-        match: [/^wall/, /wall/, /^real(_time)?$/],
+        match: [/^wall/, /wall/, /^real(_time)?$/, /^time$/],
         how: "The agent collects it when told to: all threads, running or waiting.",
         command: "vesta-agent --types cpu,wall",
     },

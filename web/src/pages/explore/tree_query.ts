@@ -40,12 +40,13 @@ async function openPath(t: FrameTree, o: Opened, ask: AskBytes, signal: AbortSig
     return tree;
 }
 
-/** `key` says what is asked; `root` is what is zoomed to. */
+/** `key` says what is asked; `root` is what is zoomed to; `turn` makes what is shown of the answer. */
 export function useTree(
     key: string | null,
     ask: AskBytes,
     root: readonly string[],
     tick: number,
+    turn: (t: FrameTree) => FrameTree = (t) => t,
 ): Query<FrameTree> & { open: (path: string[]) => void } {
     const [opened, setOpened] = useState<{ key: string | null; list: Opened[] }>({ key, list: [] });
     const base = useRef<{ key: string; tick: number; tree: FrameTree } | null>(null);
@@ -60,7 +61,7 @@ export function useTree(
                     : decodeTree(await ask([], MAX_NODES, signal));
             base.current = { key: key ?? "", tick, tree };
             for (const o of list) tree = await openPath(tree, o, ask, signal);
-            return tree;
+            return turn(tree);
         },
         tick,
     );
