@@ -47,7 +47,7 @@ export function splitName(name: string): [string, string] {
     const slash = plain.lastIndexOf("/");
     if (slash > 0 && slash < name.length - 1)
         return [name.slice(0, slash + 1), name.slice(slash + 1)];
-    const parts = /^((?:[\w$]+\.){2,})([\w$]+\.[\w$]+)$/.exec(plain);
+    const parts = /^((?:[\w$]+\.){2,})([A-Z_$][\w$]*\.[\w$]+)$/.exec(plain);
     if (parts) return [parts[1], name.slice(parts[1].length)];
     return ["", name];
 }
