@@ -31,6 +31,20 @@ export function useWhole(shown: number | undefined): number {
     return (needsAsking ? whole.data?.total : shown) ?? shown ?? 0;
 }
 
+/**
+ * Questions over time are about one sample type: the scope's, or the one that the server takes by
+ * itself for this selection.
+ */
+export function useOneType(): { scope: Scope | null; query: Query<unknown> } {
+    const { scope } = state.value;
+    const q = useQuery(
+        scope.type === "" ? questionKey("type", scope, emptyView()) : null,
+        (signal) => askTop(scope, emptyView(), { limit: 1 }, signal),
+    );
+    if (scope.type !== "") return { scope, query: q };
+    return { scope: q.data && !q.isOld ? { ...scope, type: q.data.type } : null, query: q };
+}
+
 /** Marks a function in all views. */
 export function selectFunction(name: string) {
     patchView({ selected: name }, { replace: true });

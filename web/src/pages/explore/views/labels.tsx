@@ -1,0 +1,261 @@
+// Breakdown by a label: what each of its values spends, over time, and the ways to go on with one:
+// only it, all but it, it against the rest.
+
+import { useMemo } from "preact/hooks";
+import { askLabels, askTimeline, type Timeline } from "../../../api/questions";
+import { detail, href, pageState, patchScope, patchView, state, ticks } from "../../../app";
+import { isMatch, searchPattern } from "../../../core/text_match";
+import { countText, shareText } from "../../../core/units";
+import type { Matcher, Scope, State } from "../../../core/url";
+import { type Column, DataTable, sortRows } from "../../../parts/data_table";
+import { Amount } from "../../../parts/figures";
+import { FrameName } from "../../../parts/frame_name";
+import { Sparkline } from "../../../parts/sparkline";
+import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
+import { useQuery } from "../../../parts/use_query";
+import { questionKey, useOneType } from "./common";
+import "./labels.css";
+
+const MOST_VALUES = 500;
+const POINTS = 48;
+
+interface Row {
+    value: string;
+    total: number;
+    points: number[]; // over the range, oldest first
+}
+
+/** Rows of a timeline that is grouped by one label; its points gathered into a fixed number. */
+export function labelRows(t: Timeline, label: string): Row[] {
+    const from = Number(t.from_ns);
+    const span = Math.max(1, Number(t.until_ns) - from);
+    const rows: Row[] = t.groups.map((g) => ({
+        value: g.labels[label] ?? "",
+        total: g.total,
+        points: new Array<number>(POINTS).fill(0),
+    }));
+    t.points.group.forEach((g, i) => {
+        const part = (Number(t.points.start_ns[i]) - from) / span;
+        const at = Math.max(0, Math.min(POINTS - 1, Math.floor(part * POINTS)));
+        rows[g].points[at] += t.points.value[i];
+    });
+    return rows;
+}
+
+/** The scope with one more condition; an older one about the same label and value goes. */
+function withMatcher(s: Scope, m: Matcher): Scope {
+    if (m.name === "service.name" && m.op === "=") return { ...s, service: m.value };
+    const kept = s.labels.filter((x) => !(x.name === m.name && x.value === m.value));
+    return { ...s, labels: [...kept, m] };
+}
+
+/** Compare: the rest before, this value after. */
+function againstRest(label: string, value: string): State {
+    const { scope } = state.value;
+    const rest: Scope =
+        label === "service.name"
+            ? { ...scope, service: "", labels: [...scope.labels, { name: label, op: "!=", value }] }
+            : withMatcher(scope, { name: label, op: "!=", value });
+    const only = withMatcher(scope, { name: label, op: "=", value });
+    return pageState("compare", { base: rest, scope: only });
+}
+
+function Actions(props: { label: string; value: string; isAlone: boolean }) {
+    const { scope } = state.value;
+    const { label, value } = props;
+    const name = value.slice(0, 80) || "(none)";
+    const act = (op: "=" | "!=") => (e: Event) => {
+        e.stopPropagation();
+        patchScope(withMatcher(scope, { name: label, op, value }));
+    };
+    return (
+        <span class="labels-actions">
+            <button
+                type="button"
+                class="button quiet small"
+                aria-label={`Only ${name}`}
+                onClick={act("=")}
+            >
+                Only
+            </button>
+            <button
+                type="button"
+                class="button quiet small"
+                aria-label={`Without ${name}`}
+                disabled={props.isAlone}
+                onClick={act("!=")}
+            >
+                Without
+            </button>
+            {!props.isAlone && (
+                <a
+                    class="button quiet small"
+                    href={href(againstRest(label, value))}
+                    aria-label={`Compare ${name} with the rest`}
+                    onClick={(e) => e.stopPropagation()}
+                >
+                    Compare<span class="labels-rest"> with the rest</span>
+                </a>
+            )}
+        </span>
+    );
+}
+
+function labelColumns(label: string, unit: string, whole: number, n: number, pattern: RegExp | null) {
+    const columns: Column<Row>[] = [
+        {
+            key: "name",
+            title: label,
+            kind: "text",
+            width: "minmax(120px, 2fr)",
+            sort: (r) => r.value,
+            cell: (r) =>
+                r.value === "" ? (
+                    <span class="muted">(not set)</span>
+                ) : (
+                    <FrameName name={r.value} pattern={pattern} />
+                ),
+        },
+        {
+            key: "total",
+            title: "Total",
+            kind: "number",
+            width: "80px",
+            sort: (r) => r.total,
+            cell: (r) => <Amount value={r.total} unit={unit} />,
+            exact: (r) => `${countText(r.total)} ${unit}`,
+        },
+        {
+            key: "share",
+            title: "Share",
+            kind: "number",
+            width: "80px",
+            sort: (r) => r.total,
+            cell: (r) => shareText(r.total, whole),
+            bar: (r) => (whole === 0 ? 0 : r.total / whole),
+        },
+        {
+            key: "time",
+            title: "Over time",
+            kind: "text",
+            width: "minmax(160px, 1fr)",
+            onlyWide: true,
+            cell: (r) => <Sparkline values={r.points} width={144} height={16} />,
+        },
+        {
+            key: "actions",
+            title: "Go on with",
+            kind: "text",
+            width: "minmax(196px, 1fr)",
+            cell: (r) => <Actions label={label} value={r.value} isAlone={n < 2} />,
+        },
+    ];
+    return columns;
+}
+
+function Breakdown(props: { label: string; scope: Scope }) {
+    const { scope, label } = props;
+    const { view } = state.value;
+    const q = useQuery<Timeline>(
+        questionKey("labels", scope, { ...view, filters: [] }, label),
+        (signal) => askTimeline(scope, { by: label, limit: MOST_VALUES }, signal),
+        ticks.value,
+    );
+    const pattern = useMemo(() => searchPattern(view.search), [view.search]);
+    const rows = useMemo(() => (q.data ? labelRows(q.data, label) : []), [q.data, label]);
+    const whole = rows.reduce((sum, r) => sum + r.total, 0);
+    const unit = q.data?.unit ?? "";
+    const columns = useMemo(
+        () => labelColumns(label, unit, whole, rows.length, pattern),
+        [label, unit, whole, rows.length, pattern],
+    );
+    const order = columns.some((c) => c.key === view.order.replace(/^-/, "")) ? view.order : "total";
+    const shown = useMemo(() => {
+        const sorted = sortRows(rows, columns, order);
+        return pattern ? sorted.filter((r) => isMatch(pattern, r.value)) : sorted;
+    }, [rows, columns, order, pattern]);
+    if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
+    if (!q.data) return <Skeleton rows={8} />;
+    return (
+        <Loading isOld={q.isOld}>
+            <DataTable
+                label={`Values of ${label}`}
+                columns={columns}
+                rows={shown}
+                allRows={q.data.all_groups}
+                order={order}
+                onOrder={(o) => patchView({ order: o })}
+                rowKey={(r) => r.value}
+                onOpen={(r) =>
+                    patchScope(withMatcher(scope, { name: label, op: "=", value: r.value }))
+                }
+                onHover={(r) => {
+                    detail.value = r
+                        ? { name: `${label}=${r.value}`, total: r.total, of: whole, unit }
+                        : null;
+                }}
+            />
+        </Loading>
+    );
+}
+
+/** Labels that tell most come first; the service's own name splits only what is not one service. */
+const LIKELY = ["service.version", "version", "pod", "k8s.pod.name", "host.name", "service.name"];
+
+function firstLabel(labels: readonly string[], service: string): string {
+    const useful = labels.filter((l) => !(service && l === "service.name"));
+    return LIKELY.find((l) => useful.includes(l)) ?? useful[0] ?? "service.name";
+}
+
+function LabelChoice(props: { labels: readonly string[]; label: string }) {
+    const all = props.labels.includes(props.label) ? props.labels : [props.label, ...props.labels];
+    return (
+        <label class="labels-choice">
+            Split by
+            <select
+                value={props.label}
+                onChange={(e) => patchView({ by: e.currentTarget.value })}
+            >
+                {all.map((l) => (
+                    <option key={l} value={l}>
+                        {l}
+                    </option>
+                ))}
+            </select>
+        </label>
+    );
+}
+
+export default function LabelsView() {
+    const { scope, view } = state.value;
+    const one = useOneType();
+    const labels = useQuery<string[]>(
+        scope.file ? null : questionKey("label names", scope, { ...view, filters: [] }),
+        (signal) => askLabels(scope, signal),
+    );
+    if (scope.file)
+        return (
+            <Empty title="Not for files">
+                <p>
+                    Labels are those of stored profiles. Store the file with labels to split it by
+                    them.
+                </p>
+            </Empty>
+        );
+    const error = labels.error ?? one.query.error;
+    if (error)
+        return <ErrorBox error={error} retry={labels.error ? labels.retry : one.query.retry} />;
+    if (!labels.data || !one.scope) return <Skeleton rows={8} />;
+    const label = view.by || firstLabel(labels.data, scope.service);
+    return (
+        <div class="view">
+            <div class="view-bar">
+                <LabelChoice labels={labels.data} label={label} />
+                {view.filters.length > 0 && (
+                    <span>Sums over time know no functions: filters of frames do not count here.</span>
+                )}
+            </div>
+            <Breakdown label={label} scope={one.scope} />
+        </div>
+    );
+}
