@@ -17,15 +17,7 @@ import { Amount } from "../../../parts/figures";
 import { FileName, FrameName } from "../../../parts/frame_name";
 import { Empty, ErrorBox, Loading } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import {
-    faceOf,
-    Notes,
-    NothingLeft,
-    openRowMenu,
-    questionKey,
-    RelativeToggle,
-    useWhole,
-} from "./common";
+import { faceOf, NothingHere, openRowMenu, questionKey, RelativeToggle, useWhole } from "./common";
 import "./callers.css";
 
 /** Goes to a function, a step that "back" undoes. */
@@ -170,7 +162,7 @@ function Picker() {
     );
     const face = faceOf(q);
     if (face || !q.data) return face;
-    if (q.data.rows.length === 0) return <NothingLeft />;
+    if (q.data.rows.length === 0) return <NothingHere />;
     const rows = pattern ? q.data.rows.filter((r) => isMatch(pattern, r.name)) : q.data.rows;
     return (
         <Loading isOld={q.isOld}>
@@ -308,7 +300,6 @@ function Sandwich(props: { name: string }) {
                         Other function
                     </button>
                 </div>
-                <Notes head={q.data} />
                 <div class="view-scroll">
                     <Side
                         title="Callers"

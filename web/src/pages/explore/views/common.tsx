@@ -4,7 +4,7 @@
 import type { ComponentChildren } from "preact";
 import type { Query } from "../../../parts/use_query";
 import { useQuery } from "../../../parts/use_query";
-import { askTop, type MergedHead } from "../../../api/questions";
+import { askTop } from "../../../api/questions";
 import { detail, openFrameMenu, patchView, state, ticks } from "../../../app";
 import { emptyView, type Scope, type View } from "../../../core/url";
 import { Empty, ErrorBox, Skeleton } from "../../../parts/states";
@@ -31,20 +31,6 @@ export function useWhole(shown: number | undefined): number {
     return (needsAsking ? whole.data?.total : shown) ?? shown ?? 0;
 }
 
-/**
- * Questions over time are about one sample type: the scope's, or the one that the server takes by
- * itself for this selection.
- */
-export function useOneType(): { scope: Scope | null; query: Query<unknown> } {
-    const { scope } = state.value;
-    const q = useQuery(
-        scope.type === "" ? questionKey("type", scope, emptyView()) : null,
-        (signal) => askTop(scope, emptyView(), { limit: 1 }, signal),
-    );
-    if (scope.type !== "") return { scope, query: q };
-    return { scope: q.data && !q.isOld ? { ...scope, type: q.data.type } : null, query: q };
-}
-
 /** Marks a function in all views. */
 export function selectFunction(name: string) {
     patchView({ selected: name }, { replace: true });
@@ -65,67 +51,19 @@ export function openRowMenu(
 
 /** What every view does before it has an answer; null: it has one. */
 export function faceOf<T>(q: Query<T>): ComponentChildren | null {
-    if (q.error && (!q.data || !q.isOld)) return <ErrorBox error={q.error} retry={q.retry} />;
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={16} />;
     return null;
 }
 
-/** Filters that matched nothing, parts of the store that could not be read. */
-export function Notes(props: { head: MergedHead }) {
-    const texts = [...(props.head.warnings ?? [])];
-    if (props.head.incomplete) texts.push(`Not all data could be read: ${props.head.incomplete}`);
-    if (texts.length === 0) return null;
+/** Filters that leave nothing are Explore's to explain; this is a profile without values. */
+export function NothingHere() {
     return (
-        <ul class="view-notes" role="status">
-            {texts.map((t) => (
-                <li key={t}>{t}</li>
-            ))}
-        </ul>
-    );
-}
-
-/** Nothing is left: says which filters to drop, and drops them. */
-export function NothingLeft() {
-    const { filters } = state.value.view;
-    return (
-        <Empty title="Nothing is left">
-            {filters.length > 0 ? (
-                <>
-                    <p>
-                        The profile has data, but no sample passes the filters. Drop one of them, or
-                        all.
-                    </p>
-                    <p class="view-buttons">
-                        {filters.map((f) => (
-                            <button
-                                key={`${f.kind} ${f.value}`}
-                                type="button"
-                                class="button"
-                                onClick={() =>
-                                    patchView({ filters: filters.filter((x) => x !== f) })
-                                }
-                            >
-                                Drop {f.kind}: <bdi class="view-clip">{f.value.slice(0, 200)}</bdi>
-                            </button>
-                        ))}
-                        {filters.length > 1 && (
-                            <button
-                                type="button"
-                                class="button"
-                                onClick={() => patchView({ filters: [] })}
-                            >
-                                Drop all filters
-                            </button>
-                        )}
-                    </p>
-                </>
-            ) : (
-                <p>
-                    The profiles of this selection hold no samples of this type. Choose another type
-                    or a wider range.
-                </p>
-            )}
+        <Empty title="Nothing here">
+            <p>
+                The profiles of this selection hold no samples of this type. Choose another type or
+                a wider range.
+            </p>
         </Empty>
     );
 }

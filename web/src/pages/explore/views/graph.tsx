@@ -15,15 +15,7 @@ import { amountText, countText, shareText } from "../../../core/units";
 import { Popover } from "../../../parts/popover";
 import { Loading } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import {
-    faceOf,
-    NothingLeft,
-    Notes,
-    openCallers,
-    questionKey,
-    RelativeToggle,
-    useWhole,
-} from "./common";
+import { faceOf, NothingHere, openCallers, questionKey, RelativeToggle, useWhole } from "./common";
 import { GraphPicture } from "./graph_picture";
 import "./graph.css";
 
@@ -193,9 +185,8 @@ export default function GraphView() {
                         Save .dot
                     </button>
                 </div>
-                <Notes head={q.data} />
                 {n === 0 ? (
-                    <NothingLeft />
+                    <NothingHere />
                 ) : (
                     <>
                         <GraphPicture graph={q.data} whole={whole} />

@@ -2,6 +2,7 @@
 // range that all views look at.
 
 import { useMemo, useState } from "preact/hooks";
+import { serverNow } from "../../../api/client";
 import { askHeat, type HeatMap } from "../../../api/questions";
 import { detail, patchScope, patchState, patchView, state, ticks } from "../../../app";
 import {
@@ -15,7 +16,7 @@ import { clockText, parseTime, spanText, timeParam } from "../../../core/time";
 import { amountText, countText, shareText } from "../../../core/units";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import { questionKey, useOneType } from "./common";
+import { questionKey } from "./common";
 import { gridOf, HeatPicture } from "./heat_picture";
 import "./heat.css";
 
@@ -23,7 +24,7 @@ const NAMES = { coarse: "5 s", middle: "100 ms", fine: "20 ms" } as Record<strin
 
 /** "14:03:05.120 – 14:03:05.140" */
 function timesText([from, until]: [number, number]): string {
-    const now = Date.now();
+    const now = serverNow();
     const one = (ms: number) => {
         const part = Math.round(ms) % 1000;
         return clockText(ms, now, true) + (part ? `.${String(part).padStart(3, "0")}` : "");
@@ -178,21 +179,17 @@ function HeatBody(props: { heat: HeatMap; scale: string; rangeMs: number }) {
 }
 
 export default function HeatView() {
-    const { extra } = state.value;
-    const one = useOneType();
-    const scope = one.scope;
-    const now = Date.now();
-    const rangeMs =
-        parseTime(state.value.scope.until, now) - parseTime(state.value.scope.from, now);
+    const { scope, view, extra } = state.value;
+    const now = serverNow();
+    const rangeMs = parseTime(scope.until, now) - parseTime(scope.from, now);
     const scale = heatScale(rangeMs, extra.heat ?? "");
     const step = `${scale.cellMs * HEAT_ROWS}ms`;
     const q = useQuery<HeatMap>(
-        scope ? questionKey("heat", scope, { ...state.value.view, filters: [] }, step) : null,
-        (signal) => askHeat(scope!, { step, rows: HEAT_ROWS }, signal),
+        scope.file ? null : questionKey("heat", scope, { ...view, filters: [] }, step),
+        (signal) => askHeat(scope, { step, rows: HEAT_ROWS }, signal),
         ticks.value,
     );
-    const error = q.error ?? one.query.error;
-    if (error && state.value.scope.file)
+    if (scope.file)
         return (
             <Empty title="Not for files">
                 <p>
@@ -201,7 +198,7 @@ export default function HeatView() {
                 </p>
             </Empty>
         );
-    if (error) return <ErrorBox error={error} retry={q.error ? q.retry : one.query.retry} />;
+    if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={16} />;
     return (
         <Loading isOld={q.isOld}>

@@ -3,6 +3,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { serverNow } from "../../../api/client";
 import type { HeatMap } from "../../../api/questions";
 import { cssToken, themeChanges } from "../../../app";
 import { cellAfterKey, type HeatGrid } from "../../../core/heat_cells";
@@ -94,7 +95,7 @@ function drawChoice(canvas: HTMLCanvasElement, g: HeatGrid, s: Size, a: number, 
 function Axis(props: { grid: HeatGrid; size: Size }) {
     const { grid, size } = props;
     const every = Math.max(1, Math.ceil(136 / size.cellWidth));
-    const now = Date.now();
+    const now = serverNow();
     const columns: number[] = [];
     for (let c = 0; c < grid.columns; c += every) columns.push(c);
     return (

@@ -13,7 +13,7 @@ import { FrameName } from "../../../parts/frame_name";
 import { Sparkline } from "../../../parts/sparkline";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import { questionKey, useOneType } from "./common";
+import { questionKey } from "./common";
 import "./labels.css";
 
 const MOST_VALUES = 500;
@@ -101,13 +101,19 @@ function Actions(props: { label: string; value: string; isAlone: boolean }) {
     );
 }
 
-function labelColumns(label: string, unit: string, whole: number, n: number, pattern: RegExp | null) {
+function labelColumns(
+    label: string,
+    unit: string,
+    whole: number,
+    n: number,
+    pattern: RegExp | null,
+) {
     const columns: Column<Row>[] = [
         {
             key: "name",
             title: label,
             kind: "text",
-            width: "minmax(120px, 2fr)",
+            width: "minmax(104px, 2fr)",
             sort: (r) => r.value,
             cell: (r) =>
                 r.value === "" ? (
@@ -121,6 +127,7 @@ function labelColumns(label: string, unit: string, whole: number, n: number, pat
             title: "Total",
             kind: "number",
             width: "80px",
+            onlyWide: true,
             sort: (r) => r.total,
             cell: (r) => <Amount value={r.total} unit={unit} />,
             exact: (r) => `${countText(r.total)} ${unit}`,
@@ -169,7 +176,9 @@ function Breakdown(props: { label: string; scope: Scope }) {
         () => labelColumns(label, unit, whole, rows.length, pattern),
         [label, unit, whole, rows.length, pattern],
     );
-    const order = columns.some((c) => c.key === view.order.replace(/^-/, "")) ? view.order : "total";
+    const order = columns.some((c) => c.key === view.order.replace(/^-/, ""))
+        ? view.order
+        : "total";
     const shown = useMemo(() => {
         const sorted = sortRows(rows, columns, order);
         return pattern ? sorted.filter((r) => isMatch(pattern, r.value)) : sorted;
@@ -212,10 +221,7 @@ function LabelChoice(props: { labels: readonly string[]; label: string }) {
     return (
         <label class="labels-choice">
             Split by
-            <select
-                value={props.label}
-                onChange={(e) => patchView({ by: e.currentTarget.value })}
-            >
+            <select value={props.label} onChange={(e) => patchView({ by: e.currentTarget.value })}>
                 {all.map((l) => (
                     <option key={l} value={l}>
                         {l}
@@ -228,7 +234,6 @@ function LabelChoice(props: { labels: readonly string[]; label: string }) {
 
 export default function LabelsView() {
     const { scope, view } = state.value;
-    const one = useOneType();
     const labels = useQuery<string[]>(
         scope.file ? null : questionKey("label names", scope, { ...view, filters: [] }),
         (signal) => askLabels(scope, signal),
@@ -242,20 +247,20 @@ export default function LabelsView() {
                 </p>
             </Empty>
         );
-    const error = labels.error ?? one.query.error;
-    if (error)
-        return <ErrorBox error={error} retry={labels.error ? labels.retry : one.query.retry} />;
-    if (!labels.data || !one.scope) return <Skeleton rows={8} />;
+    if (labels.error) return <ErrorBox error={labels.error} retry={labels.retry} />;
+    if (!labels.data) return <Skeleton rows={8} />;
     const label = view.by || firstLabel(labels.data, scope.service);
     return (
         <div class="view">
             <div class="view-bar">
                 <LabelChoice labels={labels.data} label={label} />
                 {view.filters.length > 0 && (
-                    <span>Sums over time know no functions: filters of frames do not count here.</span>
+                    <span>
+                        Sums over time know no functions: filters of frames do not count here.
+                    </span>
                 )}
             </div>
-            <Breakdown label={label} scope={one.scope} />
+            <Breakdown label={label} scope={scope} />
         </div>
     );
 }

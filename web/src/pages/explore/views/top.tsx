@@ -14,8 +14,7 @@ import { useNarrow } from "../../../parts/use_narrow";
 import { useQuery } from "../../../parts/use_query";
 import {
     faceOf,
-    NothingLeft,
-    Notes,
+    NothingHere,
     openCallers,
     openRowMenu,
     questionKey,
@@ -153,8 +152,7 @@ export default function TopView() {
     if (q.data.rows.length === 0)
         return (
             <div class="view">
-                <Notes head={q.data} />
-                <NothingLeft />
+                <NothingHere />
             </div>
         );
     const all = q.data.all_rows;
@@ -179,7 +177,6 @@ export default function TopView() {
                     <span class="view-space" />
                     <RelativeToggle />
                 </div>
-                <Notes head={q.data} />
                 <DataTable
                     label="Functions by what they spend"
                     columns={columns}
