@@ -8,6 +8,7 @@
 #include "cli/bucket.h"
 #include "cli/command.h"
 #include "cli/push.h"
+#include "cli/push_sources.h"
 #include "cli/watch.h"
 #include "net/s3.h"
 
@@ -37,6 +38,10 @@ int cmd_push(const struct command *self, struct options *o)
     CLEANUP(pusher_done) struct pusher p = {0};
     struct error err = {""};
 
+    if (o->sources && (o->watch || o->n_args > 0))
+        return command_usage(self, "--sources DIR takes neither files nor --watch DIR");
+    if (o->sources)
+        return push_sources(o);
     if (o->watch && o->n_args > 0)
         return command_usage(self, "push takes files or --watch DIR, not both");
     if (!o->watch && o->n_args == 0)

@@ -89,15 +89,17 @@ static const struct command commands[] = {
      "  vesta get 'cpu{}' -o s3://bucket/cpu.pb.gz\n\n"
      "From the server of --url (VESTA_URL, else " REMOTE_DEFAULT_URL "), or from --data.",
      FILE_OPTIONS | OPTIONS_CONVERT | ASKING | OPTIONS_DATA | OPTIONS_S3, cmd_get, 0},
-    {"push", "FILE... | --watch DIR", "send profiles of any format to a server",
+    {"push", "FILE... | --watch DIR | --sources DIR", "send profiles of any format to a server",
      "  vesta push --service checkout --label env=prod cpu.pb.gz heap.jfr\n"
      "  go tool pprof -proto http://host:6060/debug/pprof/heap | vesta push --service x -\n"
      "  vesta push --watch /var/spool/profiles --done /var/spool/profiles/done\n"
-     "  vesta push s3://bucket/prefix --s3-endpoint http://127.0.0.1:9000\n\n"
+     "  vesta push s3://bucket/prefix --s3-endpoint http://127.0.0.1:9000\n"
+     "  vesta push --sources . --service checkout --label version=1.4.2\n\n"
      "The server is --url (VESTA_URL, else " REMOTE_DEFAULT_URL "), --token (VESTA_TOKEN) says\n"
      "who sends. While it does not answer or is too busy, it is tried again (--retry-for); what\n"
      "arrives twice is stored once. --from and --until are the window of profiles that do not\n"
-     "say theirs; without them it is when the file was changed.\n\n"
+     "say theirs; without them it is when the file was changed. --sources sends the text files\n"
+     "of a folder, for the lines behind profiles of that version (or commit).\n\n"
      "FILE.json beside FILE says more about it, all of it optional:\n"
      "  {\"service\": \"checkout\", \"labels\": {\"env\": \"prod\"}, \"from\": TIME,\n"
      "   \"until\": TIME, \"format\": NAME, \"moment\": true}\n\n"

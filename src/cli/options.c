@@ -203,6 +203,8 @@ static const struct option table[] = {
      "push every file that is put into DIR, until SIGTERM", 0},
     {"done", OPTION_STRING, AT(done_dir), OPTIONS_PUSH, "DIR",
      "of -watch: move files there once they are stored", 0},
+    {"sources", OPTION_STRING, AT(sources), OPTIONS_PUSH, "DIR",
+     "push the source files of DIR instead, as those of the label version or commit", 0},
     {"write-svg", OPTION_BOOL, AT(write_svg), OPTIONS_PUSH, NULL,
      "write a flame graph beside each file, FILE.svg", 0},
     {"write-speedscope", OPTION_BOOL, AT(write_speedscope), OPTIONS_PUSH, NULL,

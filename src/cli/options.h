@@ -67,6 +67,7 @@ struct options {
     /* Of what is pushed. */
     const char *service;
     const char *watch, *done_dir; /* folders */
+    const char *sources;          /* a folder with source files, instead of profiles */
     const char *retry_for;
     bool write_svg, write_speedscope;
     const char *s3_endpoint, *s3_region;

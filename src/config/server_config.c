@@ -168,6 +168,24 @@ static const struct config_key keys[] = {
     {"debuginfo.allow_private_urls", CONFIG_BOOL, AT(allow_private_urls), "false",
      "URLs that the server fetches may lead to loopback and private addresses."},
 
+    {"sources.map", CONFIG_LIST, AT(source_map), "",
+     "Folders of this machine with source files, as `FROM=TO`: what profiles call `FROM/x.c` is "
+     "read from `TO/x.c`. Whoever may read profiles may read every text file below TO; no link is "
+     "followed. An empty FROM takes every path.",
+     .flags = RELOADS},
+    {"sources.strip", CONFIG_LIST, AT(source_strip), "/app,/usr/src/app,/workspace",
+     "Folders that paths in profiles begin with and that are not in the repository, for links.",
+     .flags = RELOADS},
+    {"sources.link", CONFIG_STRING, AT(source_link), "",
+     "How links to source files are written, where the repository's host does not tell: "
+     "`https://code.example.com/{service}/{commit}/{path}#{line}`. There are {repository}, "
+     "{commit}, {service}, {version}, {path} and {line}.",
+     .flags = RELOADS},
+    {"sources.limit", CONFIG_BYTES, AT(source_limit), "1GiB",
+     "What sources that were uploaded may take on disk: above it those of the version that was "
+     "uploaded longest ago go first.",
+     .flags = RELOADS, .min = MIB},
+
     {"log.level", CONFIG_STRING, AT(log_level), "info",
      "The least important lines that are logged.", .flags = RELOADS,
      .choices = "debug|info|warn|error", .also = "OTEL_LOG_LEVEL"},
@@ -218,6 +236,21 @@ static int check_urls(const struct server_config *s, struct error *err)
     return 0;
 }
 
+static int check_sources(const struct server_config *s, struct error *err)
+{
+    for (size_t i = 0; i < s->source_map.n; i++) {
+        const char *to = strchr(s->source_map.items[i], '=');
+        if (!to || to[1] != '/')
+            return error_set(err, -EINVAL,
+                             "sources.map: \"%.100s\" is not FROM=TO with an absolute TO",
+                             s->source_map.items[i]);
+    }
+    if (s->source_link[0] && !is_http_url(s->source_link) &&
+        strncmp(s->source_link, "{repository}", 12) != 0)
+        return error_set(err, -EINVAL, "sources.link is no http or https URL");
+    return 0;
+}
+
 /* What no single key can say. A check that is asked for and cannot be made is refused here, not
  * left out there. */
 static int check(const struct server_config *s, struct error *err)
@@ -241,7 +274,8 @@ static int check(const struct server_config *s, struct error *err)
                          "tenant.default is \"%.60s\", where 1 to 64 letters, digits, '.', '_' or "
                          "'-' are expected",
                          s->default_tenant);
-    return check_urls(s, err);
+    int r = check_urls(s, err);
+    return r == 0 ? check_sources(s, err) : r;
 }
 
 /* Loopback is for servers that let everyone in. */

@@ -72,6 +72,12 @@ struct server_config {
     struct config_list debug_dirs; /* /usr/lib/debug */
     bool allow_private_urls;       /* debuginfod and webhooks may be loopback or private */
 
+    /* Sources. */
+    struct config_list source_map;   /* "FROM=TO": folders of this machine */
+    struct config_list source_strip; /* what paths begin with and repositories do not */
+    const char *source_link;         /* a template; empty: by the repository's host */
+    uint64_t source_limit;           /* of uploaded ones: 1 GiB */
+
     /* People and machines that look. */
     struct config_list cors_origins;  /* none */
     const char *log_level;            /* info */

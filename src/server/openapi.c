@@ -38,6 +38,10 @@ static const struct {
     {"SpanGroups", "from_ns:n until_ns:n spans:i left_out:i has_values:b values_cut:b all_groups:i "
                    "groups:[@SpanGroup"},
     {"Spans", "from_ns:n until_ns:n spans:[@Span is_cut:b"},
+    {"Source", "file:s found:s service:s version:s commit:s repository:s path:s is_exact:b text:s "
+               "link:s line_anchor:s"},
+    {"SourceSet", "service:s version:s commit:s bytes:i time:s"},
+    {"SourceSets", "limit:i sets:[@SourceSet"},
     {"Frames", "name:[s file:[s line:[i type:[s binary:[s build_id:[s"},
     {"FlameNodes", "parent:[i frame:[i self:[i total:[i hidden_children:[i hidden:[i"},
     {"Flame", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
@@ -108,6 +112,8 @@ static const struct {
     {"/api/v1/exemplars", "Exemplars"},
     {"/api/v1/spans", "Spans"},
     {"/api/v1/span_groups", "SpanGroups"},
+    {"/api/v1/source", "Source"},
+    {"/api/v1/sources", "SourceSets"},
     {"/api/v1/flame", "Flame"},
     {"/api/v1/top", "Top"},
     {"/api/v1/lines", "Lines"},

@@ -23,6 +23,7 @@
 #include "server/names.h"
 #include "server/self_profile.h"
 #include "server/server_internal.h"
+#include "server/sources.h"
 #include "server/tenant_limits.h"
 #include "store_local/local.h"
 #include "wire/log.h"
@@ -87,6 +88,13 @@ static void open_catalog(struct server *s, const char *path)
         server_log(s, 3, "going on without tokens, tenants and deployments: %s", err.text);
 }
 
+static int open_sources(struct server *s, const char *data_dir, struct error *err)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+    buf_addf(&path, "%s/sources", data_dir);
+    return sources_open(buf_cstr(&path), &s->sources, err);
+}
+
 /* What needs neither disk nor network. */
 static int open_parts(struct server *s, const char *data_dir, struct error *err)
 {
@@ -99,7 +107,9 @@ static int open_parts(struct server *s, const char *data_dir, struct error *err)
         r = auth_new(s->config, s->catalog, &s->auth, err);
     if (r == 0 && s->catalog)
         r = tenant_limits_reload(s->limits, s->config, s->catalog, err);
-    return r == 0 ? names_open(s, data_dir, &s->names, err) : r;
+    if (r == 0)
+        r = names_open(s, data_dir, &s->names, err);
+    return r == 0 && data_dir ? open_sources(s, data_dir, err) : r;
 }
 
 static struct server *server_new(const struct server_config *config)
@@ -320,6 +330,7 @@ void server_stop(struct server *s)
     jobs_stop(s->jobs);
     http_server_free(s->http);
     names_close(s->names);
+    sources_close(s->sources);
     control_free(s->control);
     auth_free(s->auth);
     audit_close(s->audit);

@@ -27,6 +27,7 @@ struct server {
     struct deployments *deployments; /* deployments.c: versions seen */
     struct control *control;         /* control.c: agents, directives */
     struct names *names;             /* names.c: debug files; names for addresses */
+    struct sources *sources;         /* sources.c: source files; NULL: none are kept */
     struct self_profiler *self;      /* self_profile.c */
 
     int64_t start_ns;
