@@ -4,6 +4,8 @@
 import { mix, parseColour } from "./colour";
 import { PITCH, ROW, type RowPlace } from "./flame_camera";
 import { type Change, nodeMark } from "./flame_colour";
+import { shownName } from "./flame_labels";
+import { isNoName } from "./flame_moves";
 import { Boxes, fillHidden, fillRow, type Strip } from "./flame_raster";
 import { type FlameScene, isLit } from "./flame_scene";
 import { amountText, countText, shareText } from "./units";
@@ -209,8 +211,7 @@ function drawPatterns(
 function rootText(s: FlameScene): string {
     const t = s.layout.tree;
     const name = t.frames.name[t.frame[0]];
-    const isName = name !== "" && name !== "root" && name !== "total";
-    return `${isName ? name : "total"} · ${amountText(t.total[0], s.options.unit)}`;
+    return `${isNoName(name) ? "total" : shownName(name)} · ${amountText(t.total[0], s.options.unit)}`;
 }
 
 /** "(123 more, 0.4 %)", or less of it. */

@@ -44,6 +44,11 @@ export interface NodeInfo {
     note?: string;
 }
 
+/** What the server calls a root that is no function. */
+export function isNoName(root: string): boolean {
+    return root === "" || root === "root";
+}
+
 /** `whole`: the node whose total shares are of; the profile's when it is the root. */
 export function infoOf(s: FlameScene, node: number, whole = 0): NodeInfo {
     const t = s.layout.tree;
@@ -51,7 +56,7 @@ export function infoOf(s: FlameScene, node: number, whole = 0): NodeInfo {
     const h = t.hidden.get(node);
     return {
         node,
-        name: node === 0 && t.frames.name[f] === "" ? "total" : shownName(t.frames.name[f]),
+        name: node === 0 && isNoName(t.frames.name[f]) ? "total" : shownName(t.frames.name[f]),
         file: t.frames.file[f],
         line: t.frames.line[f],
         binary: t.frames.binary[f],

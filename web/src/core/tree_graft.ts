@@ -4,19 +4,30 @@
 import type { FrameColumns, FrameTree, Hidden } from "./frame_tree";
 import { shapeOf, totalsOf } from "./tree_decode";
 
-function joinFrames(a: FrameColumns, b: FrameColumns): FrameColumns {
-    const line = new Uint32Array(a.n + b.n);
-    line.set(a.line);
-    line.set(b.line, a.n);
-    return {
-        n: a.n + b.n,
-        name: [...a.name, ...b.name],
-        file: [...a.file, ...b.file],
-        line,
-        binary: [...a.binary, ...b.binary],
-        build: [...a.build, ...b.build],
-        kind: [...a.kind, ...b.kind],
+/** Frames of both; `rows[i]` is where the second one's row i went. */
+function joinFrames(a: FrameColumns, b: FrameColumns): { frames: FrameColumns; rows: Uint32Array } {
+    const key = (f: FrameColumns, i: number) =>
+        [f.name[i], f.file[i], f.line[i], f.binary[i], f.build[i], f.kind[i]].join("\0");
+    const known = new Map<string, number>();
+    for (let i = 0; i < a.n; i++) known.set(key(a, i), i);
+    const rows = new Uint32Array(b.n);
+    const fresh: number[] = [];
+    for (let i = 0; i < b.n; i++) {
+        const at = known.get(key(b, i));
+        rows[i] = at ?? a.n + fresh.length;
+        if (at === undefined) fresh.push(i);
+    }
+    const add = (x: string[], y: string[]) => x.concat(fresh.map((i) => y[i]));
+    const frames: FrameColumns = {
+        n: a.n + fresh.length,
+        name: add(a.name, b.name),
+        file: add(a.file, b.file),
+        line: Uint32Array.from([...a.line, ...fresh.map((i) => b.line[i])]),
+        binary: add(a.binary, b.binary),
+        build: add(a.build, b.build),
+        kind: add(a.kind, b.kind),
     };
+    return { frames, rows };
 }
 
 /** Breadth-first over both: nodes below the base's count are its own, above it the branch's. */
@@ -37,6 +48,7 @@ function orderOf(base: FrameTree, node: number, branch: FrameTree): Uint32Array 
 
 /** `branch` is the answer to the same question under the path of `node`. */
 export function graft(base: FrameTree, node: number, branch: FrameTree): FrameTree {
+    const { frames, rows } = joinFrames(base.frames, branch.frames);
     const order = orderOf(base, node, branch);
     const n = order.length;
     const children = new Uint32Array(n);
@@ -50,7 +62,7 @@ export function graft(base: FrameTree, node: number, branch: FrameTree): FrameTr
         const tree = isBranch ? branch : base;
         const at = id === node ? 0 : isBranch ? id - base.n : id;
         children[i] = tree.children[at];
-        frame[i] = isBranch && id !== node ? tree.frame[at] + base.frames.n : base.frame[id];
+        frame[i] = isBranch && id !== node ? rows[tree.frame[at]] : base.frame[id];
         self[i] = tree.self[at];
         if (before) before[i] = tree.before?.self[at] ?? 0;
         if (isSure) isSure[i] = tree.isSure?.[at] ?? 0;
@@ -74,7 +86,7 @@ export function graft(base: FrameTree, node: number, branch: FrameTree): FrameTr
         },
         isSure,
         hidden,
-        frames: joinFrames(base.frames, branch.frames),
+        frames,
         head: {
             ...base.head,
             cut,
