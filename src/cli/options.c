@@ -89,8 +89,9 @@ static const struct option table[] = {
     {"trim", OPTION_BOOL, AT(report.trim), OPTIONS_REPORT, NULL,
      "honour the three options above (true)", 0},
     {"granularity", OPTION_GRANULARITY, AT(report.granularity), OPTIONS_REPORT, "BY",
-     "one entry per functions, filefunctions, files, lines, addresses or packages;\n"
-     "                           their names are options too: -lines",
+     "one entry per functions, filefunctions, files, lines, addresses, packages\n"
+     "                           or binaries;"
+     " their names are options too: -lines",
      0},
     {"functions", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
      GRANULARITY_FUNCTIONS},
@@ -102,6 +103,8 @@ static const struct option table[] = {
      GRANULARITY_ADDRESSES},
     {"packages", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
      GRANULARITY_PACKAGES},
+    {"binaries", OPTION_BY, AT(report.granularity), OPTIONS_REPORT, NULL, NULL,
+     GRANULARITY_BINARIES},
     {"unit", OPTION_STRING, AT(report.unit), OPTIONS_REPORT, "UNIT",
      "the unit to show values in: ms, MB... or minimum, auto", 0},
     {"divide_by", OPTION_DOUBLE, AT(report.divide_by), OPTIONS_REPORT, "F", "divide all values", 0},
@@ -430,7 +433,7 @@ static const char *wanted(const struct option *option)
     case OPTION_COLOR:
         return "auto, always or never";
     case OPTION_GRANULARITY:
-        return "functions, filefunctions, files, lines, addresses or packages";
+        return "functions, filefunctions, files, lines, addresses, packages or binaries";
     case OPTION_LIST:
         return "at most 32 profiles";
     default:

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/hash.h"
 #include "profile/path.h"
 
@@ -108,6 +109,22 @@ struct bytes frames_package(struct bytes function)
     return bytes_head(head, (size_t)(dot - head.data));
 }
 
+/* Binaries go by their base names: the same library lies elsewhere on other machines. What has none
+ * (interpreted code) goes by its kind: "[python]". */
+static struct frame binary_frame(struct frames *f, const struct location *l)
+{
+    struct dict *d = f->dict;
+    struct bytes file = dict_text(d, d->mappings.data[l->mapping].file);
+    CLEANUP(buf_done) struct buf name = {0};
+
+    if (file.len > 0)
+        buf_add_bytes(&name, path_base(file));
+    else if (l->type)
+        buf_addf(&name, "[%s]", dict_cstr(d, l->type));
+    return (struct frame){
+        .name = dict_string(d, buf_bytes(&name)), .type = l->type, .mapping = l->mapping};
+}
+
 /* A frame of a location without lines, or of a line without a function. */
 static struct frame unknown_frame(struct frames *f, const struct location *l, bool has_address)
 {
@@ -135,6 +152,8 @@ static struct frame make_frame(struct frames *f, const struct location *l, const
     bool has_address = g == GRANULARITY_ADDRESSES;
     bool has_line = has_address || g == GRANULARITY_LINES;
 
+    if (g == GRANULARITY_BINARIES)
+        return binary_frame(f, l);
     if (!line || line->function == 0)
         return unknown_frame(f, l, has_address);
     struct function fn = f->dict->functions.data[line->function];

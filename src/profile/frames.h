@@ -13,6 +13,7 @@ enum granularity {
     GRANULARITY_LINES,
     GRANULARITY_ADDRESSES,
     GRANULARITY_PACKAGES,
+    GRANULARITY_BINARIES,
 };
 
 /*
@@ -23,7 +24,7 @@ enum granularity {
  * equal there. Id 0 is no frame.
  */
 struct frame {
-    uint32_t name;       /* string: function, or package */
+    uint32_t name;       /* string: function, package, or binary */
     uint32_t file;       /* string: source file, trimmed and cleaned */
     uint32_t object;     /* string: binary; only where there is no name or objects are kept */
     uint32_t type;       /* string: frame type of the location it was first seen in; not compared */
@@ -48,7 +49,10 @@ struct frame_options {
     bool show_columns; /* lines have columns */
     bool keep_objects; /* functions of different binaries are different */
     bool name_unknown; /* what has no name is called BINARY+0xADDRESS and kept apart */
-    bool keep_paths;   /* file names are cleaned but not trimmed */
+    /* Of trees: a frame that is called by itself is one frame, however often. What recurs by way of
+     * others is not. Graphs never have calls of a frame by itself. */
+    bool collapse_recursion;
+    bool keep_paths;                     /* file names are cleaned but not trimmed */
     const char *trim_path, *source_path; /* as path_trim() takes them; NULL is fine */
 };
 

@@ -74,6 +74,7 @@ static bool add_stacks(struct tree *t, struct dict *d, size_t n_used, uint32_t *
 {
     struct idset index = {0};
     size_t n_nodes = dict_n_nodes(d);
+    bool collapses = t->frames.options.collapse_recursion;
     bool ok = reserve(t, &index, n_used);
 
     for (uint32_t n = 1; ok && n < n_nodes; n++) {
@@ -81,8 +82,11 @@ static bool add_stacks(struct tree *t, struct dict *d, size_t n_used, uint32_t *
             continue;
         uint32_t at = map[d->node_parent.data[n]], count;
         size_t first = frames_of(&t->frames, d->node_location.data[n], &count);
-        while (count-- > 0)
-            at = child(t, &index, at, t->frames.ids.data[first + count]);
+        while (count-- > 0) {
+            uint32_t frame = t->frames.ids.data[first + count];
+            if (!collapses || frame != t->frame.data[at])
+                at = child(t, &index, at, frame);
+        }
         map[n] = at;
         ok = !budget_failed(d->budget);
     }

@@ -286,6 +286,6 @@ const struct route api_graph_routes[] = {
               "edge_fraction: the same for calls, default 0.001; "
               "format: json, columns or dot; "),
     API_ROUTE("stacks", 1, "Whole stacks of a selection, the heaviest first",
-              API_P_MERGE API_P_FRAMES "limit: stacks, default 1000; " API_P_FORMAT),
+              API_P_MERGE API_P_GRAIN "limit: stacks, default 1000; " API_P_FORMAT),
     {0},
 };

@@ -300,6 +300,7 @@ int api_frames(const struct api_query *q, struct frame_options *ret, struct erro
         [GRANULARITY_FUNCTIONS] = "functions", [GRANULARITY_FILEFUNCTIONS] = "filefunctions",
         [GRANULARITY_FILES] = "files",         [GRANULARITY_LINES] = "lines",
         [GRANULARITY_ADDRESSES] = "addresses", [GRANULARITY_PACKAGES] = "packages",
+        [GRANULARITY_BINARIES] = "binaries",
     };
     size_t granularity;
 
@@ -307,6 +308,8 @@ int api_frames(const struct api_query *q, struct frame_options *ret, struct erro
     int r = api_choice(q, "granularity", API_NAMES(names), GRANULARITY_DEFAULT, &granularity, err);
     if (r == 0)
         r = api_flag(q, "noinlines", &ret->no_inlines, err);
+    if (r == 0)
+        r = api_flag(q, "collapse_recursion", &ret->collapse_recursion, err);
     ret->granularity = (enum granularity)granularity;
     return r;
 }

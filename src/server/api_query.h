@@ -66,7 +66,7 @@ struct api_names {
 /* The place of the value among the names; `fallback` without one. */
 int api_choice(const struct api_query *q, const char *name, struct api_names names, size_t fallback,
                size_t *ret, struct error *err);
-/* Granularity, noinlines, trim_path. */
+/* Granularity, noinlines, trim_path, collapse_recursion. */
 int api_frames(const struct api_query *q, struct frame_options *ret, struct error *err);
 /* The labels of `by`, repeated or with commas between. */
 int api_by(const struct api_query *q, struct bytes ret[API_BY_MAX], size_t *ret_n,
@@ -100,7 +100,8 @@ int api_need_type(const struct api_query *q, struct error *err);
     "tagfocus: samples with this label, regex, key=regex or a range; "                             \
     "tagignore: samples without this label; "
 #define API_P_MERGE API_P_SELECT API_P_TYPE API_P_ONE API_P_FILTER
-#define API_P_FRAMES                                                                               \
-    "granularity: functions, filefunctions, files, lines, addresses or packages; "                 \
+#define API_P_GRAIN                                                                                \
+    "granularity: functions, filefunctions, files, lines, addresses, packages or binaries; "       \
     "noinlines: 1 leaves inlined frames out; trim_path: prefixes of file names to take off; "
+#define API_P_FRAMES API_P_GRAIN "collapse_recursion: 1 makes a frame that calls itself one frame; "
 #define API_P_FORMAT "format: json or columns; "

@@ -60,6 +60,8 @@ static const struct {
     {"Callers",
      "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i warnings:[s "
      "function:@Function callers:[@Call callees:[@Call"},
+    {"Search", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+               "warnings:[s matched_cum:i matched_flat:i functions:i"},
     {"Edge", "caller:i callee:i value:i is_inline:i is_residual:i"},
     {"Graph", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
               "warnings:[s nodes:[@Row "
@@ -118,6 +120,7 @@ static const struct {
     {"/api/v1/top", "Top"},
     {"/api/v1/lines", "Lines"},
     {"/api/v1/callers", "Callers"},
+    {"/api/v1/search", "Search"},
     {"/api/v1/graph", "Graph"},
     {"/api/v1/stacks", "Stacks"},
     {"/api/v1/timeline", "Timeline"},

@@ -19,6 +19,7 @@ static const struct route *const tables[] = {
     api_graph_routes,
     api_time_routes,
     api_diff_routes,
+    api_search_routes,
     api_list_routes,
     api_found_routes,
     api_export_routes,

@@ -25,6 +25,7 @@ extern const struct route api_merge_routes[];  /* api_merge.c: flame, top, calle
 extern const struct route api_graph_routes[];  /* api_graph.c: graph, stacks */
 extern const struct route api_time_routes[];   /* api_time.c: timeline, function, heatmap */
 extern const struct route api_diff_routes[];   /* api_diff.c: diff */
+extern const struct route api_search_routes[]; /* api_search.c: search */
 extern const struct route api_list_routes[];   /* api_lists.c: types, labels, series, services */
 extern const struct route api_found_routes[];  /* api_found.c: profiles, spans, exemplars */
 extern const struct route api_export_routes[]; /* api_export.c: profile.pb.gz and others */

@@ -76,7 +76,7 @@ def world(tmp_path_factory):
     wide = "".join(f"main;leaf{i} {i % 7 + 1}\n" for i in range(20000))
     store(data, "wide", wide, folder)
     store(data, "deep", ";".join(f"f{i}" for i in range(2000)) + " 3\n", folder)
-    store(data, "heap", pprof_message(
+    files["heap"] = store(data, "heap", pprof_message(
         [("inuse_objects", "count"), ("inuse_space", "bytes")], ("space", "bytes", 524288),
         {"main;keep": [3, 52428800], "main;drop": [1, 1048576]}), folder)
     store(data, "waits", pprof_message(
@@ -317,3 +317,71 @@ def test_frames_say_where_they_are(world):
             "name", "file", "line", "binary", "build_id"))))
     lines = tree(world, "flame", query=of("heap"), granularity="lines")
     assert set(lines.frames["line"]) == {0, 9}
+
+
+# ---- Search, recursion, binaries
+
+
+@pytest.mark.parametrize("pattern", ["sort", "^parse$", "main|idle", "(?i)ALLOC", "less|alloc",
+                                     "nothing"])
+def test_a_search_finds_what_pprof_would_focus_on(world, pprof, tmp_path, pattern):
+    got = answer(world, "search", query=of("old"), match=pattern)
+    focused = answer(world, "top", query=of("old"), focus=pattern)
+    assert got["matched_cum"] == focused["total"] and got["total"] == 100
+    whole = answer(world, "top", query=of("old"))["rows"]
+    matching = [r for r in whole if re.search(pattern, r["name"])]
+    assert got["matched_flat"] == sum(r["flat"] for r in matching)
+    assert got["functions"] == len(matching)
+    if matching:
+        rows, text = pprof_top(pprof, tmp_path, f"-focus={pattern}",
+                               as_pprof(world, tmp_path, "old"))
+        assert got["matched_cum"] == sum(flat for flat, _ in rows.values())
+        assert got["matched_flat"] == sum(
+            flat for name, (flat, _) in rows.items() if re.search(pattern, name))
+
+
+def test_a_search_takes_filters_and_refuses_what_is_no_pattern(world):
+    got = answer(world, "search", query=of("old"), match="sort", ignore="less")
+    assert (got["total"], got["matched_cum"], got["matched_flat"]) == (95, 40, 40)
+    assert answer(world, "search", query=of("heap"), match="libkeep")["functions"] == 1
+    assert answer(world, "search", query=of("heap"), match="/src/.*c$")["functions"] == 3
+    assert "match" in answer(world, "search", status=400, query=of("old"), match="(")["error"]
+    ask(world, "search", status=400, query=of("old"))
+
+
+def test_what_calls_itself_is_one_frame_when_asked(world):
+    once = tree(world, "flame", query=of("old"), collapse_recursion=1)
+    values = {once.path(i): v for i, v in enumerate(once.total)}
+    assert values[("main", "serve", "sort")] == 45
+    assert ("main", "serve", "sort", "sort") not in values
+    assert once.head["max_depth"] == 4
+    again = tree(world, "flame", query=of("old"), collapse_recursion=1,
+                 under=["main", "serve", "sort"])
+    assert again.total[0] == 45 and again.self[0] == 40 and again.head["nodes"] == 2
+    both = tree(world, "diff", **BOTH, collapse_recursion=1, under=["main", "serve", "sort"])
+    assert (both.before_total[0], both.total[0]) == (45, 48)
+    turned = tree(world, "diff", **BOTH, collapse_recursion=1, invert=1, under=["sort", "serve"])
+    assert (turned.before_total[0], turned.total[0]) == (40, 42)
+    for route, more in (("top", {}), ("callers", {"function": "sort"})):
+        plain = answer(world, route, query=of("old"), **more)
+        collapsed = answer(world, route, query=of("old"), collapse_recursion=1, **more)
+        assert plain == collapsed
+    ask(world, "stacks", status=400, query=of("old"), collapse_recursion=1)
+
+
+def test_trees_may_be_of_binaries(world):
+    t = tree(world, "flame", query=of("heap"), granularity="binaries")
+    assert {t.path(i): v for i, v in enumerate(t.total)} == {
+        (): 53477376, ("libmain.so",): 53477376, ("libmain.so", "libkeep.so"): 52428800,
+        ("libmain.so", "libdrop.so"): 1048576}
+    below = tree(world, "flame", query=of("heap"), granularity="binaries", under=["libmain.so"])
+    assert below.total[0] == 53477376 and below.frames["binary"][0] == "/opt/libmain.so"
+    rows = answer(world, "top", query=of("heap"), granularity="binaries")["rows"]
+    assert [(r["name"], r["flat"]) for r in rows[:2]] == [
+        ("libkeep.so", 52428800), ("libdrop.so", 1048576)]
+    theirs = run_vesta("top", "-binaries", world.files["heap"], "--json", check=0).json
+    assert [(r["name"], r["flat"]) for r in theirs["entries"][:2]] == [
+        (r["name"], r["flat"]) for r in rows[:2]]
+    changed = answer(world, "diff/table", before_query=of("heap"), after_query=of("heap"),
+                     granularity="binaries")["rows"]
+    assert sorted(r["name"] for r in changed) == ["libdrop.so", "libkeep.so", "libmain.so"]

@@ -133,7 +133,37 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
     CHECK(t, done);
 }
 
+static void binaries_go_by_their_base_names(struct test *t)
+{
+    struct budget budget;
+    struct frames frames;
+    uint32_t n;
+    budget_init(&budget, BUDGET_DEFAULT_BYTES);
+    struct dict *d = dict_new(&budget);
+    const struct mapping libs[] = {{.file = dict_cstring(d, "/usr/lib/libz.so.1")},
+                                   {.file = dict_cstring(d, "/lib64/libz.so.1")}};
+    uint32_t python = dict_cstring(d, "python");
+    const struct location places[] = {
+        {.address = 1, .mapping = dict_mapping(d, libs[0])},
+        {.address = 2, .mapping = dict_mapping(d, libs[1])},
+        {.address = 3, .type = python},
+        {.address = 4},
+    };
+    static const char *const names[] = {"libz.so.1", "libz.so.1", "[python]", "<unknown>"};
+    frames_init(&frames, d,
+                (struct frame_options){.granularity = GRANULARITY_BINARIES, .name_unknown = true});
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        size_t at = frames_of(&frames, dict_location(d, places[i], NULL, 0), &n);
+        CHECK_STR(t, frames_name(&frames, frames.ids.data[at]), names[i]);
+    }
+    CHECK_INT(t, frames.all.len, 4);
+    CHECK_INT(t, frames.all.data[1].mapping, places[0].mapping);
+    frames_done(&frames);
+    dict_free(d);
+}
+
 static const struct test_case cases[] = {
+    TEST(binaries_go_by_their_base_names),
     TEST(each_granularity_shows_what_it_counts_by),
     TEST(equal_frames_of_different_locations_are_one),
     TEST(packages_are_told_by_the_look_of_a_name),

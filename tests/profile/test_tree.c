@@ -123,8 +123,48 @@ static void survives_running_out_of_memory_anywhere(struct test *t)
     CHECK_INT(t, r, 0);
 }
 
+/* main -> a -> a -> b -> a, and main -> a -> a */
+static void what_calls_itself_may_be_one_frame(struct test *t)
+{
+    struct budget budget;
+    budget_init(&budget, BUDGET_DEFAULT_BYTES);
+    struct profile_set *set = profile_set_new(&budget);
+    struct dict *d = set->dict;
+    struct profile *p = profile_set_add(set);
+    struct tree tree, values;
+
+    profile_add_ctype(p, "samples", "count");
+    uint32_t twice = call(d, call(d, call(d, 0, "main", 1), "a", 1), "a", 2);
+    profile_add_value(p, call(d, call(d, twice, "b", 1), "a", 1), 3);
+    profile_add_value(p, twice, 5);
+    const uint32_t types[2] = {0, 0};
+    struct frame_options o = {.collapse_recursion = true};
+    CHECK_INT(t, tree_build_both(p, types, o, &tree, &values, NULL), 0);
+    CHECK_INT(t, tree_len(&tree), 5);
+    CHECK_INT(t, tree.max_depth, 4);
+    uint32_t a = tree.first_child.data[tree.first_child.data[0]];
+    CHECK_STR(t, tree_name(&tree, a), "a");
+    CHECK_INT(t, tree.self.data[a], 5);
+    CHECK_INT(t, tree.total.data[a], 8);
+    CHECK_INT(t, values.self.len, tree_len(&tree));
+    CHECK_INT(t, values.total.data[a], 8);
+    CHECK_INT(t, tree_invert_both(&tree, &values, NULL), 0);
+    CHECK_INT(t, values.total.len, tree_len(&tree));
+    CHECK_INT(t, values.total.data[0], 8);
+    tree_done(&tree);
+    tree_done(&values);
+
+    /* Lines are frames of their own: nothing repeats. */
+    o.granularity = GRANULARITY_LINES;
+    CHECK_INT(t, tree_build(p, 0, o, &tree, NULL), 0);
+    CHECK_INT(t, tree.max_depth, 5);
+    tree_done(&tree);
+    profile_set_free(set);
+}
+
 static const struct test_case cases[] = {
     TEST(stacks_that_look_the_same_are_one_branch),
+    TEST(what_calls_itself_may_be_one_frame),
     TEST(two_trees_stay_alike_when_they_are_inverted),
     TEST(survives_running_out_of_memory_anywhere),
 };
