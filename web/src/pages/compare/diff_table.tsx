@@ -56,6 +56,7 @@ function rowOf(r: DiffRow, isCum: boolean, mode: DiffMode, t: Totals): Row {
 
 function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
     const amount = (v: number) => amountText(v, unit);
+    const exact = (v: number) => `${countText(v)} ${unit}`;
     return [
         {
             key: "kind",
@@ -86,6 +87,7 @@ function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
             width: "88px",
             onlyWide: true,
             cell: (r) => amount(r.change.before),
+            exact: (r) => exact(r.change.before),
         },
         {
             key: "after",
@@ -95,6 +97,7 @@ function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
             width: "88px",
             onlyWide: true,
             cell: (r) => amount(r.change.after),
+            exact: (r) => exact(r.change.after),
         },
         {
             key: "change",
@@ -106,6 +109,7 @@ function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
             sort: (r) => Math.abs(r.change.change),
             bar: mode === "absolute" ? (r) => r.change.change / max : undefined,
             cell: (r) => changeText(r.change.change, unit),
+            exact: (r) => exact(r.change.change),
         },
         {
             key: "share",
