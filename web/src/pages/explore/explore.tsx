@@ -67,7 +67,7 @@ export default function ExplorePage() {
     );
     return (
         <div class="explore">
-            <SentenceBar types={shown.value.head?.types.map((t) => t.type)}>
+            <SentenceBar types={shown.value.head?.types?.map((t) => t.type)}>
                 {s.scope.file && <FileTools />}
             </SentenceBar>
             {s.symptom && <Lazy load={loadTrail} />}
