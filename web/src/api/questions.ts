@@ -1,7 +1,14 @@
 // Every question that pages ask, typed. A scope that is a local file asks about that file's bytes;
 // pages need not care.
 
-import { emptyView, type Granularity, type Scope, selectorText, type View } from "../core/url";
+import {
+    emptyScope,
+    emptyView,
+    type Granularity,
+    type Scope,
+    selectorText,
+    type View,
+} from "../core/url";
 import { ApiError, type Asking, apiUrl, getJson, type Params, send } from "./client";
 import { findLocalFile } from "./files";
 
@@ -160,8 +167,20 @@ export interface HeatMap extends TypeName {
     max: number;
     cells: { column: number[]; row: number[]; value: number[] };
 }
+/** One side of a comparison. */
+export interface DiffSide {
+    query: string;
+    from_ns: string;
+    until_ns: string;
+    type?: string;
+    unit?: string;
+    total: number;
+    samples?: number;
+    profiles?: number;
+}
 export interface DiffRow {
     name: string;
+    file?: string;
     before_flat: number;
     after_flat: number;
     flat_change: number;
@@ -176,8 +195,8 @@ export interface DiffRow {
     cum_significant?: number;
 }
 export interface DiffTable extends TypeName {
-    before: { query: string; from_ns: string; until_ns: string; total: number; samples?: number };
-    after: { query: string; from_ns: string; until_ns: string; total: number; samples?: number };
+    before: DiffSide;
+    after: DiffSide;
     has_statistics?: boolean;
     all_rows: number;
     rows: DiffRow[];
@@ -318,6 +337,18 @@ export async function askDeployments(
     const p = { service, from, until };
     const a = await getJson<{ deployments: Deployment[] }>("deployments", p, { signal });
     return a.deployments.sort((x, y) => Number(y.time_ns) - Number(x.time_ns));
+}
+
+/** What a file is, without storing it. */
+export interface FileInfo {
+    format: string;
+    types: { type: string; unit: string; total: number }[];
+    notes?: string[];
+    [other: string]: unknown;
+}
+
+export function askFileInfo(key: string, signal?: AbortSignal): Promise<FileInfo> {
+    return askJson("info", { ...emptyScope(), file: key }, {}, signal);
 }
 
 // ---- Comparing

@@ -34,8 +34,8 @@ export type ChangeKind = "new" | "gone" | "more" | "less" | "same" | "unsure";
 
 /** What a change is called. `isSure` undefined: there are no statistics, so nothing is called unsure. */
 export function kindOf(c: Change, mode: DiffMode, isSure: boolean | undefined): ChangeKind {
-    if (isSure === false) return "unsure";
     if (c.before === 0 && c.after === 0) return "same";
+    if (isSure === false) return "unsure";
     if (c.before === 0) return "new";
     if (c.after === 0) return "gone";
     const amount = inMode(c, mode);

@@ -8,7 +8,7 @@ import type { Hit } from "../core/flame_layout";
 import { hiddenInfo, infoOf, type NodeInfo } from "../core/flame_moves";
 import { flameToPng } from "../core/flame_png";
 import type { FlameDiff, FlameOptions } from "../core/flame_scene";
-import { type FrameTree, pathOf } from "../core/frame_tree";
+import { type FrameTree, nodeAt, pathOf } from "../core/frame_tree";
 import type { ColourMode } from "../core/url";
 import "./flame_view.css";
 
@@ -18,6 +18,8 @@ export interface FlameHandle {
     reset(): void;
     zoomOut(): void;
     zoomTo(path: readonly string[]): void;
+    /** Marks the box that a path leads to, as the pointer would, without saying so; null: none. */
+    point(path: readonly string[] | null): void;
     nextMatch(step: 1 | -1): void;
     /** The drawn nodes that the search finds. */
     matches(): number;
@@ -35,7 +37,7 @@ export interface FlameViewProps {
     diff?: FlameDiff | null; // of trees with two sides
     unit?: string; // the tree's own when not said
     isRelative?: boolean; // shares of what is zoomed to
-    onHover?(detail: Detail | null): void;
+    onHover?(detail: Detail | null, node: number): void; // -1: nothing
     onSelect?(name: string, node: number): void; // "": nothing any more
     onZoom?(path: string[], node: number): void;
     onMenu?(x: number, y: number, frame: FrameTarget, node: number): void;
@@ -97,12 +99,12 @@ function eventsOf(chart: () => FlameChart | null, props: () => FlameViewProps): 
     return {
         onHover(hit: Hit | null) {
             const c = chart();
-            if (!hit || !c?.scene) return props().onHover?.(null);
+            if (!hit || !c?.scene) return props().onHover?.(null, -1);
             const whole = props().isRelative ? c.zoomed : 0;
             const i = hit.isHidden
                 ? hiddenInfo(c.scene, hit.node)
                 : infoOf(c.scene, hit.node, whole);
-            props().onHover?.(detailOf(i));
+            props().onHover?.(detailOf(i), hit.node);
         },
         onSelect(node) {
             const t = tree();
@@ -135,6 +137,11 @@ function handleOf(c: FlameChart, props: () => FlameViewProps): FlameHandle {
         reset: () => c.zoomTo(0),
         zoomOut: () => c.zoomOut(),
         zoomTo: (path) => c.setRoot(path),
+        point: (path) => {
+            const found = path && nodeAt(props().tree, path);
+            c.hover = found?.isWhole ? { node: found.node, isHidden: false } : null;
+            c.invalidate(false);
+        },
         nextMatch: (step) => c.nextMatch(step),
         matches: () => c.scene?.matches.length ?? 0,
         png: (title, subtitle) =>

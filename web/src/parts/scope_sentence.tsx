@@ -168,7 +168,7 @@ function LabelChips(props: { scope: Scope; change: Change }) {
             ))}
             <Popover
                 class="chip is-add"
-                title="Add a label"
+                title={`${scope.labels.length > 0 ? "+" : "+ where"}: add a label`}
                 label={scope.labels.length > 0 ? "+" : "+ where"}
             >
                 {(close) => (
@@ -223,7 +223,7 @@ export function ScopeSentence(props: {
                 <>
                     <Popover
                         class="chip"
-                        title={`Type: ${s.type || "any"}`}
+                        title={`Type: ${s.type || "any type"}`}
                         label={s.type || "any type"}
                     >
                         {(close) => (
@@ -248,7 +248,7 @@ export function ScopeSentence(props: {
                 <>
                     <Popover
                         class="chip"
-                        title={`Service: ${s.service || "all"}`}
+                        title={`Service: ${s.service || "all services"}`}
                         label={s.service || "all services"}
                     >
                         {(close) => (

@@ -20,6 +20,7 @@ export interface Band {
     from: number; // ms
     until: number;
     label: string;
+    side?: "A" | "B"; // of a comparison
 }
 export interface Brush {
     from: number; // ms
@@ -192,11 +193,13 @@ function Overlay(props: { shape: Shape; markers: readonly Marker[]; bands: reado
                 .filter((b) => b.until / 1e3 > from && b.from / 1e3 < until)
                 .map((b) => (
                     <div
-                        key={b.from}
-                        class="timeline-band"
+                        key={`${b.side} ${b.from}`}
+                        class={b.side ? `timeline-band is-${b.side}` : "timeline-band"}
                         title={b.label}
                         style={{ left: `${at(b.from)}%`, width: `${at(b.until) - at(b.from)}%` }}
-                    />
+                    >
+                        {b.side}
+                    </div>
                 ))}
             {props.markers
                 .filter((m) => isInside(m.at))

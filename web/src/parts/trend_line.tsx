@@ -1,7 +1,6 @@
-// A line as small as a word, and its larger sister with bands and markers: SVG, because there are
-// few points and each wants to be readable by everybody. Gaps in the data stay gaps.
+// A line as small as a word, for tables: SVG, with its story as text for those who do not see it. Gaps
+// in the data stay gaps.
 
-import { agoText, clockText } from "../core/time";
 import type { Point } from "../core/trend";
 import { amountText } from "../core/units";
 import "./trend_line.css";
@@ -24,13 +23,13 @@ function linePath(
 }
 
 /** Three times the usual distance is a gap. */
-export function gapOf(points: readonly Point[]): number {
+function gapOf(points: readonly Point[]): number {
     const steps = points.slice(1).map((p, i) => p.t - points[i].t);
     steps.sort((a, b) => a - b);
     return 3 * (steps[Math.floor(steps.length / 2)] ?? Number.POSITIVE_INFINITY);
 }
 
-export function summary(points: readonly Point[], unit: string): string {
+function summary(points: readonly Point[], unit: string): string {
     if (points.length === 0) return "no data";
     const values = points.map((p) => p.v);
     const a = amountText(points[0].v, unit);
@@ -68,104 +67,5 @@ export function TrendLine(props: {
         >
             <path class="spark-line" d={linePath(p, x, y, gapOf(p))} />
         </svg>
-    );
-}
-
-export interface StripBand {
-    from: number;
-    until: number;
-    name: string; // "A", "B"
-    kind: "a" | "b";
-}
-export interface StripMark {
-    at: number;
-    label: string;
-    title: string;
-    onPick?: () => void;
-}
-export interface StripSeries {
-    name: string;
-    points: readonly Point[];
-}
-
-const W = 1000; // the drawing's own units; the box stretches, strokes and text do not
-const H = 100;
-
-/** A strip over time: lines, tinted bands, flags that can be pressed. Text is HTML over the picture. */
-export function Strip(props: {
-    label: string;
-    series: readonly StripSeries[];
-    unit: string;
-    from: number;
-    until: number;
-    bands?: readonly StripBand[];
-    marks?: readonly StripMark[];
-    height?: number;
-    now: number;
-}) {
-    const { from, until, series } = props;
-    const all = series.flatMap((s) => s.points);
-    const top = Math.max(0, ...all.map((p) => p.v));
-    const low = Math.min(0, ...all.map((p) => p.v));
-    const at = (t: number) => (t - from) / (until - from || 1);
-    const x = (t: number) => W * at(t);
-    const y = (v: number) => H - 4 - ((H - 12) * (v - low)) / (top - low || 1);
-    const percent = (t: number) => `${100 * Math.min(1, Math.max(0, at(t)))}%`;
-    const text = series.map((s) => `${s.name} ${summary(s.points, props.unit)}`).join("; ");
-    return (
-        <div class="strip">
-            <div class="strip-plot" style={{ height: `${props.height ?? 72}px` }}>
-                {props.bands?.map((b) => (
-                    <div
-                        key={b.name}
-                        class={`strip-band strip-band-${b.kind}`}
-                        style={{
-                            left: percent(b.from),
-                            right: `${100 - 100 * Math.min(1, Math.max(0, at(b.until)))}%`,
-                        }}
-                    >
-                        <span>{b.name}</span>
-                    </div>
-                ))}
-                <svg
-                    viewBox={`0 0 ${W} ${H}`}
-                    preserveAspectRatio="none"
-                    role="img"
-                    aria-label={`${props.label}: ${text}`}
-                >
-                    {series.map((s, i) => (
-                        <path
-                            key={s.name}
-                            class={`strip-line strip-line-${i % 7}`}
-                            d={linePath(s.points, x, y, gapOf(s.points))}
-                        />
-                    ))}
-                </svg>
-                <span class="strip-top" aria-hidden="true">
-                    {top > 0 ? amountText(top, props.unit) : ""}
-                </span>
-                {props.marks
-                    ?.filter((m) => m.at >= from && m.at <= until)
-                    .map((m) => (
-                        <span
-                            key={`${m.at} ${m.label}`}
-                            class={at(m.at) > 0.8 ? "strip-mark is-late" : "strip-mark"}
-                            style={{ left: percent(m.at) }}
-                        >
-                            {m.onPick ? (
-                                <button type="button" title={m.title} onClick={m.onPick}>
-                                    {m.label}
-                                </button>
-                            ) : (
-                                <span title={m.title}>{m.label}</span>
-                            )}
-                        </span>
-                    ))}
-            </div>
-            <div class="strip-times" aria-hidden="true">
-                <span title={agoText(from, props.now)}>{clockText(from, props.now)}</span>
-                <span title={agoText(until, props.now)}>{clockText(until, props.now)}</span>
-            </div>
-        </div>
     );
 }

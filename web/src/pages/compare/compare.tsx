@@ -2,11 +2,11 @@
 // change. All figures are the server's.
 
 import { useEffect } from "preact/hooks";
-import { askTypes, scopeParams } from "../../api/questions";
-import { patchState, patchView, state } from "../../app";
+import { askTypes, type DiffTable, scopeParams } from "../../api/questions";
+import { detail, patchState, patchView, state } from "../../app";
 import { isGauge } from "../../core/diff";
 
-import { DetailsBar } from "../../parts/details_bar";
+import { DetailsBar, status } from "../../parts/details_bar";
 import { FrameMenu } from "../../parts/frame_menu";
 import { isTyping, useKeySection } from "../../parts/key_map";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
@@ -19,6 +19,7 @@ import { sameType, setExtra, type Sides, useDiffTable, useMode } from "./sides";
 import { SidesBar, swapped } from "./sides_bar";
 import { Starters } from "./starters";
 import { Timelines } from "./timelines";
+import type { Scope } from "../../core/url";
 import { COMPARE_VIEWS, currentView, Legend, ViewBar } from "./view_bar";
 import "./compare.css";
 
@@ -104,11 +105,30 @@ function NoSides() {
     );
 }
 
-function Answer(props: { sides: Sides; type: string }) {
+/** Pictures say what they draw; tables what stands behind them. */
+function useTableStatus(t: DiffTable | undefined) {
+    useEffect(() => {
+        if (!t) return;
+        status.value = {
+            total: t.after.total,
+            unit: t.unit,
+            samples: t.after.samples,
+            profiles: t.after.profiles,
+            note: "side B",
+        };
+        return () => {
+            status.value = null;
+            detail.value = null;
+        };
+    }, [t]);
+}
+
+function Answer(props: { sides: Sides; type: string; isMixed: boolean }) {
     const { sides } = props;
     const mode = useMode(props.type);
     const view = currentView();
     const q = useDiffTable(sides, state.value.view, { limit: 500 });
+    useTableStatus(view === "table" || view === "why" ? q.data : undefined);
     if (q.error)
         return (
             <ErrorBox error={q.error} retry={q.retry}>
@@ -116,6 +136,8 @@ function Answer(props: { sides: Sides; type: string }) {
             </ErrorBox>
         );
     if (!q.data) return <Skeleton rows={14} label="Loading the comparison" />;
+    if (props.isMixed && q.data.before.unit !== q.data.after.unit)
+        return <TypesDiffer {...sides} />;
     const isFile = sides.before.file !== "" || sides.after.file !== "";
     const notes = warnings(q.data, isGauge(props.type || q.data.type), isFile);
     return (
@@ -136,7 +158,7 @@ function Answer(props: { sides: Sides; type: string }) {
                 {view === "why" && <Explain table={q.data} mode={mode} />}
             </div>
             {(view === "flame" || view === "why") && (
-                <Legend hasStatistics={q.data.has_statistics === true} />
+                <Legend hasStatistics={q.data.has_statistics === true} mode={mode} />
             )}
         </Loading>
     );
@@ -144,13 +166,15 @@ function Answer(props: { sides: Sides; type: string }) {
 
 function TwoSides(props: Sides) {
     const type = useType(props);
-    if (type === null) return <TypesDiffer {...props} />;
     if (type === undefined) return <Skeleton rows={14} label="Loading the comparison" />;
-    const sides = { before: { ...props.before, type }, after: { ...props.after, type } };
+    // Two types may have one unit: wall and CPU time. The server knows.
+    const isMixed = type === null;
+    const side = (s: Scope) => (type === null ? s : { ...s, type });
+    const sides = { before: side(props.before), after: side(props.after) };
     return (
         <>
-            <Timelines before={sides.before} after={sides.after} type={type} />
-            <Answer sides={sides} type={type} />
+            <Timelines before={sides.before} after={sides.after} />
+            <Answer sides={sides} type={type ?? props.after.type} isMixed={isMixed} />
         </>
     );
 }
@@ -160,6 +184,7 @@ export default function ComparePage() {
     useCompareKeys();
     return (
         <div class="cmp">
+            {base && <h1 class="sr-only">Compare</h1>}
             <SidesBar />
             {base ? <TwoSides before={base} after={scope} /> : <NoSides />}
             {base && <DetailsBar />}

@@ -60,9 +60,9 @@ function columnsOf(unit: string, mode: DiffMode, max: number): Column<Row>[] {
     return [
         {
             key: "kind",
-            title: "",
+            title: "Kind",
             kind: "text",
-            width: "112px",
+            width: "132px",
             onlyWide: true,
             cell: (r) => (
                 <span class={`cmp-kind is-${r.kind}`}>
@@ -215,8 +215,10 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
         const t = q.data;
         if (!t) return [];
         const find = pattern(view.search);
+        const isThere = (r: Row) => r.change.before !== 0 || r.change.after !== 0;
         const all = t.rows
             .map((r) => rowOf(r, isCum, props.mode, t))
+            .filter(isThere)
             .filter((r) => passes(r.change, r.isSure, filter) && (!find || find.test(r.name)));
         const column = order.replace(/^-/, "");
         if (isCum && column !== "name") {
@@ -251,7 +253,6 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
                 label="Differences by function"
                 columns={columns}
                 rows={rows}
-                allRows={view.search || filter === "sure" ? undefined : q.data.all_rows}
                 order={order}
                 onOrder={(o) => patchView({ order: o })}
                 rowKey={(r) => r.name}
@@ -274,7 +275,9 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
                     };
                 }}
                 end={
-                    isWhole || view.search || filter === "sure" ? undefined : (
+                    isWhole || view.search || filter === "sure" ? (
+                        `${countText(rows.length)} of ${countText(q.data.all_rows)} functions${isCum || view.search || filter ? "" : "; the others spend nothing by themselves"}`
+                    ) : (
                         <button
                             type="button"
                             class="button small"

@@ -1,10 +1,12 @@
 // The A/B bar: both selections as sentences, one below the other, so that what differs stands out.
 
+import { askFileInfo } from "../../api/questions";
 import { patchState, refresh, state } from "../../app";
 import type { Scope } from "../../core/url";
 import { Icon } from "../../parts/icons";
 import { Popover } from "../../parts/popover";
 import { ScopeSentence } from "../../parts/scope_sentence";
+import { useQuery } from "../../parts/use_query";
 import { ExportDiff } from "./export_diff";
 import { Starters } from "./starters";
 
@@ -12,8 +14,16 @@ export function swapped(base: Scope | null, scope: Scope): { base: Scope; scope:
     return { base: scope, scope: base ?? scope };
 }
 
+/** A file names its own types; the server is not asked for them. */
+function useFileTypes(s: Scope | null): string[] | undefined {
+    const q = useQuery(s?.file ? `info ${s.file}` : null, (signal) => askFileInfo(s!.file, signal));
+    return s?.file ? q.data?.types.map((t) => t.type) : undefined;
+}
+
 export function SidesBar() {
     const { base, scope } = state.value;
+    const typesA = useFileTypes(base);
+    const typesB = useFileTypes(scope);
     // The type is the comparison's: a change on one side is one of both, as long as they agree.
     const change = (side: "base" | "scope", p: Partial<Scope>) => {
         const next = { base, scope };
@@ -29,12 +39,20 @@ export function SidesBar() {
                 {base && (
                     <div class="cmp-side" role="group" aria-label="Side A, before">
                         <span class="cmp-letter is-a">A</span>
-                        <ScopeSentence scope={base} onChange={(p) => change("base", p)} />
+                        <ScopeSentence
+                            scope={base}
+                            types={typesA}
+                            onChange={(p) => change("base", p)}
+                        />
                     </div>
                 )}
                 <div class="cmp-side" role="group" aria-label="Side B, after">
                     <span class="cmp-letter is-b">B</span>
-                    <ScopeSentence scope={scope} onChange={(p) => change("scope", p)} />
+                    <ScopeSentence
+                        scope={scope}
+                        types={typesB}
+                        onChange={(p) => change("scope", p)}
+                    />
                 </div>
             </div>
             <div class="cmp-tools">

@@ -32,7 +32,7 @@ function Times(props: { scope: Scope; go: Go }) {
     const now = serverNow();
     return (
         <section class="start-card">
-            <h3>Another time</h3>
+            <h2>Another time</h2>
             <p>The same selection, earlier.</p>
             <div class="start-row">
                 <button type="button" class="button" onClick={() => go(previousPeriod(scope, now))}>
@@ -63,7 +63,7 @@ function Deploys(props: { scope: Scope; go: Go }) {
         all.filter((d) => d.service === service).map((d) => Number(d.time_ns) / 1e6);
     return (
         <section class="start-card">
-            <h3>Before and after a deployment</h3>
+            <h2>Before and after a deployment</h2>
             {q.error && <p>{q.error.message}</p>}
             {!q.data && !q.error && <p>Looking for deployments…</p>}
             {q.data && all.length === 0 && (
@@ -145,7 +145,7 @@ function Versions(props: { scope: Scope; go: Go }) {
     if (q.data && all.length < 2)
         return (
             <section class="start-card">
-                <h3>Version against version</h3>
+                <h2>Version against version</h2>
                 <p>
                     {all.length === 0 ? "No versions" : `Only version ${all[0]}`} in this range.
                     Choose a longer one, or send <code>service.version</code>.
@@ -154,7 +154,7 @@ function Versions(props: { scope: Scope; go: Go }) {
         );
     return (
         <section class="start-card">
-            <h3>Version against version</h3>
+            <h2>Version against version</h2>
             <div class="start-row">
                 <Pick label="A" value={before} options={all} set={setA} />
                 <Pick label="B" value={after} options={all} set={setB} />
@@ -182,7 +182,7 @@ function Labels(props: { scope: Scope; go: Go }) {
     );
     return (
         <section class="start-card">
-            <h3>One label value against the rest</h3>
+            <h2>One label value against the rest</h2>
             <div class="start-row">
                 <Pick
                     label="Label"
@@ -222,7 +222,7 @@ function Services(props: { scope: Scope; go: Go }) {
     const all = (q.data ?? []).map((s) => s.service);
     return (
         <section class="start-card">
-            <h3>Service against service</h3>
+            <h2>Service against service</h2>
             <div class="start-row">
                 <Pick label="A" value={a} options={all} set={setA} />
                 <Pick label="B" value={b} options={all} set={setB} />
@@ -304,7 +304,7 @@ function Files(props: { scope: Scope; go: Go }) {
         key ? { ...scope, labels: [], file: key } : { ...scope, file: "" };
     return (
         <section class="start-card">
-            <h3>Files</h3>
+            <h2>Files</h2>
             <p>Two files, or a file against what is stored. Files stay in this window.</p>
             <FileSlot name="A" value={a} set={setA} />
             <FileSlot name="B" value={b} set={setB} />

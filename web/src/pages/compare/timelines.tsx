@@ -1,28 +1,19 @@
-// Both sides over time, above everything else: one strip with two bands when only the time differs,
-// two strips otherwise. Deployments are flags; pressing one compares before and after it.
+// Both sides over time, above everything else: one chart with two bands when only the time differs,
+// two charts otherwise. Deployments are flags; pressing one compares before and after it. Dragging
+// chooses B's time, with Shift A's.
 
 import { useMemo } from "preact/hooks";
 import { serverNow } from "../../api/client";
-import {
-    askDeployments,
-    askTimeline,
-    type Deployment,
-    scopeParams,
-    type Timeline,
-} from "../../api/questions";
+import { askDeployments, askTimeline, type Deployment, scopeParams } from "../../api/questions";
 import { patchState, state, ticks } from "../../app";
 import { aroundDeploy, differsByTimeOnly } from "../../core/starters";
 import { clockText, parseTime, timeParam } from "../../core/time";
-import type { Point } from "../../core/trend";
+import { timelineColumns } from "../../core/timeline";
 import type { Scope } from "../../core/url";
-import { Strip, type StripMark } from "../../parts/trend_line";
+import { type Band, type Brush, type Marker, TimelineChart } from "../../parts/timeline_chart";
 import { useQuery } from "../../parts/use_query";
 
-export function useTimeline(s: Scope, type: string) {
-    const asked = { ...s, type };
-    const key = s.file || !type ? null : `timeline ${JSON.stringify(scopeParams(asked))}`;
-    return useQuery(key, (signal) => askTimeline(asked, {}, signal), ticks.value);
-}
+const HEIGHT = 88;
 
 export function useDeployments(service: string, from: number, until: number) {
     // Whole minutes: "now" moves, and the answer does not.
@@ -37,18 +28,7 @@ export function deployName(d: Deployment): string {
     return d.version || d.commit?.slice(0, 10) || "deploy";
 }
 
-export function pointsOf(t: Timeline | undefined, group?: number): Point[] {
-    const points = t?.points;
-    if (!points) return [];
-    const all: Point[] = [];
-    points.start_ns.forEach((ns, i) => {
-        if (group === undefined || points.group[i] === group)
-            all.push({ t: Number(ns) / 1e6, v: points.value[i] });
-    });
-    return all.sort((x, y) => x.t - y.t);
-}
-
-function useMarks(service: string, from: number, until: number, now: number): StripMark[] {
+function useMarkers(service: string, from: number, until: number, now: number): Marker[] {
     const q = useDeployments(service, from, until);
     return useMemo(() => {
         const all = q.data ?? [];
@@ -56,7 +36,7 @@ function useMarks(service: string, from: number, until: number, now: number): St
         return all.map((d, i) => ({
             at: times[i],
             label: service ? deployName(d) : `${d.service} ${deployName(d)}`,
-            title: `${d.service} ${deployName(d)}, ${clockText(times[i], now)}: compare before and after`,
+            detail: `${d.service} ${deployName(d)}, ${clockText(times[i], now)}: compare before and after`,
             onPick: () => {
                 const scope = { ...state.value.scope, service: d.service };
                 patchState(aroundDeploy(scope, times[i], times, now));
@@ -65,81 +45,116 @@ function useMarks(service: string, from: number, until: number, now: number): St
     }, [q.data, service]);
 }
 
-function OneStrip(props: { name: "A" | "B"; scope: Scope; type: string; now: number }) {
+function setSide(side: "A" | "B", b: Brush) {
+    const s = state.value;
+    const time = { from: timeParam(b.from), until: timeParam(b.until) };
+    if (side === "A") patchState({ base: { ...(s.base ?? s.scope), ...time } });
+    else patchState({ scope: { ...s.scope, ...time } });
+}
+
+function Chart(props: {
+    label: string;
+    scope: Scope; // with absolute times
+    service: string;
+    now: number;
+    bands: Band[];
+    onBrush: (b: Brush) => void;
+}) {
     const { scope, now } = props;
-    const q = useTimeline(scope, props.type);
-    const from = parseTime(scope.from, now);
-    const until = parseTime(scope.until, now);
-    const marks = useMarks(scope.service, from, until, now);
-    if (scope.file) return <p class="cmp-note">Side {props.name} is a file: it has no history.</p>;
+    const key = scope.type ? `timeline ${JSON.stringify(scopeParams(scope))}` : null;
+    const q = useQuery(key, (signal) => askTimeline(scope, {}, signal), ticks.value);
+    const markers = useMarkers(
+        props.service,
+        parseTime(scope.from, now),
+        parseTime(scope.until, now),
+        now,
+    );
+    const columns = useMemo(() => q.data && timelineColumns(q.data), [q.data]);
     return (
         <div class="cmp-strip">
-            <Strip
-                label={`Side ${props.name} over time`}
-                series={[{ name: props.name, points: pointsOf(q.data) }]}
-                unit={q.data?.unit ?? ""}
-                from={from}
-                until={until}
-                bands={[{ from, until, name: props.name, kind: props.name === "A" ? "a" : "b" }]}
-                marks={marks}
-                now={now}
-            />
+            {columns && q.data ? (
+                <TimelineChart
+                    columns={columns}
+                    unit={q.data.unit}
+                    height={HEIGHT}
+                    label={props.label}
+                    markers={markers}
+                    bands={props.bands}
+                    brush={null}
+                    onBrush={props.onBrush}
+                />
+            ) : (
+                <div class="cmp-strip-wait">{q.error?.message}</div>
+            )}
         </div>
     );
 }
 
-function SharedStrip(props: { before: Scope; after: Scope; type: string; now: number }) {
-    const { before, after, now } = props;
-    const times = [before.from, before.until, after.from, after.until].map((t) =>
-        parseTime(t, now),
-    );
-    const length = Math.max(...times) - Math.min(...times);
-    const from = Math.min(...times) - length * 0.04;
-    const until = Math.min(Math.max(...times) + length * 0.04, Math.max(now, Math.max(...times)));
-    const scope = {
-        ...after,
+/** Absolute, in whole seconds: the same question for a while. */
+function fixed(s: Scope, from: number, until: number): Scope {
+    return {
+        ...s,
         from: timeParam(Math.floor(from / 1e3) * 1e3),
         until: timeParam(Math.ceil(until / 1e3) * 1e3),
     };
-    const q = useTimeline(scope, props.type);
-    const marks = useMarks(after.service, from, until, now);
+}
+
+function OneSide(props: { name: "A" | "B"; scope: Scope; now: number }) {
+    const { scope, now, name } = props;
+    if (scope.file) return <p class="cmp-note">Side {name} is a file: it has no history.</p>;
+    const from = parseTime(scope.from, now);
+    const until = parseTime(scope.until, now);
     return (
-        <div class="cmp-strip">
-            <Strip
-                label="Both sides over time"
-                series={[{ name: props.type, points: pointsOf(q.data) }]}
-                unit={q.data?.unit ?? ""}
-                from={from}
-                until={until}
-                bands={[
-                    { from: times[0], until: times[1], name: "A", kind: "a" },
-                    { from: times[2], until: times[3], name: "B", kind: "b" },
-                ]}
-                marks={marks}
-                now={now}
-            />
-        </div>
+        <Chart
+            label={`Side ${name} over time`}
+            scope={fixed(scope, from, until)}
+            service={scope.service}
+            now={now}
+            bands={[{ from, until, label: `Side ${name}`, side: name }]}
+            onBrush={(b) => setSide(name, b)}
+        />
+    );
+}
+
+function BothSides(props: { before: Scope; after: Scope; now: number }) {
+    const { before, after, now } = props;
+    const t = [before.from, before.until, after.from, after.until].map((x) => parseTime(x, now));
+    const room = (Math.max(...t) - Math.min(...t)) * 0.04;
+    const from = Math.min(...t) - room;
+    const until = Math.min(Math.max(...t) + room, Math.max(now, ...t));
+    return (
+        <Chart
+            label="Both sides over time. Drag to choose side B, with Shift side A."
+            scope={fixed(after, from, until)}
+            service={after.service}
+            now={now}
+            bands={[
+                { from: t[0], until: t[1], label: "Side A", side: "A" },
+                { from: t[2], until: t[3], label: "Side B", side: "B" },
+            ]}
+            onBrush={(b) => setSide(b.isShift ? "A" : "B", b)}
+        />
     );
 }
 
 /** Bands that are slivers on a common axis say nothing: then each side has its own. */
-function fitsOneStrip(a: Scope, b: Scope, now: number): boolean {
+function fitsOneChart(a: Scope, b: Scope, now: number): boolean {
     const t = [a.from, a.until, b.from, b.until].map((x) => parseTime(x, now));
     const length = Math.max(...t) - Math.min(...t);
     return t[1] - t[0] > length * 0.04 && t[3] - t[2] > length * 0.04;
 }
 
-export function Timelines(props: { before: Scope; after: Scope; type: string }) {
-    const { before, after, type } = props;
+export function Timelines(props: { before: Scope; after: Scope }) {
+    const { before, after } = props;
     // "now" stands still while nothing is asked again.
-    const now = useMemo(serverNow, [before, after, ticks.value]);
+    const now = useMemo(serverNow, [JSON.stringify([before, after]), ticks.value]);
     if (before.file && after.file) return null;
-    if (differsByTimeOnly(before, after) && fitsOneStrip(before, after, now))
-        return <SharedStrip before={before} after={after} type={type} now={now} />;
+    if (differsByTimeOnly(before, after) && fitsOneChart(before, after, now))
+        return <BothSides before={before} after={after} now={now} />;
     return (
         <div class="cmp-strips">
-            <OneStrip name="A" scope={before} type={type} now={now} />
-            <OneStrip name="B" scope={after} type={type} now={now} />
+            <OneSide name="A" scope={before} now={now} />
+            <OneSide name="B" scope={after} now={now} />
         </div>
     );
 }

@@ -174,7 +174,12 @@ export function ViewBar(props: { current: CompareView; mode: DiffMode }) {
     );
 }
 
-export function Legend(props: { hasStatistics: boolean }) {
+export function Legend(props: { hasStatistics: boolean; mode: DiffMode }) {
+    const same = !props.hasStatistics
+        ? "unchanged"
+        : props.mode === "absolute"
+          ? "share unchanged or not significant: it moved with everything else"
+          : "unchanged or not significant";
     return (
         <ul class="cmp-legend" aria-label="Colours">
             <li>
@@ -190,8 +195,7 @@ export function Legend(props: { hasStatistics: boolean }) {
                 <span class="cmp-swatch is-new" /> only in B
             </li>
             <li>
-                <span class="cmp-swatch is-same" />
-                {props.hasStatistics ? " unchanged or not significant" : " unchanged"}
+                <span class="cmp-swatch is-same" /> {same}
             </li>
         </ul>
     );

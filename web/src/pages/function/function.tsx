@@ -158,13 +158,16 @@ function ServiceTable(props: {
     );
 }
 
-function Chart(props: { scope: Scope; name: string; fn: ReturnType<typeof useHistory>["fn"] }) {
-    const { scope, fn } = props;
+function Chart(props: {
+    scope: Scope;
+    service: string; // whose deployments are flags
+    fn: ReturnType<typeof useHistory>["fn"];
+}) {
+    const { scope, fn, service } = props;
     const now = useMemo(serverNow, [fn.data]);
     const isFlat = state.value.extra.flat === "1";
     const from = parseTime(scope.from, now);
     const until = parseTime(scope.until, now);
-    const service = state.value.extra.of ?? "";
     const range = [
         timeParam(Math.floor(from / 60e3) * 60e3),
         timeParam(Math.ceil(until / 60e3) * 60e3),
@@ -307,7 +310,7 @@ function About(props: { name: string; scope: Scope }) {
                     </p>
                 )}
             </section>
-            <Chart scope={scope} name={name} fn={fn} />
+            <Chart scope={scope} service={picked.name} fn={fn} />
             <OfService scope={scope} name={name} service={picked.name} />
         </Loading>
     );

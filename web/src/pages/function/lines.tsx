@@ -23,7 +23,7 @@ export function Lines(props: { scope: Scope; name: string }) {
         ticks.value,
     );
     const lines = q.data ? linesOf(q.data.rows, name) : [];
-    const whole = Math.max(...lines.map((l) => l.cum), 0);
+    const whole = lines.reduce((sum, l) => sum + l.cum, 0);
     const source = (file: string, line: number) => {
         const s = pageState("explore");
         return href({
@@ -53,6 +53,9 @@ export function Lines(props: { scope: Scope; name: string }) {
                             <th scope="col" class="number">
                                 Total
                             </th>
+                            <th scope="col" class="number">
+                                Share
+                            </th>
                         </tr>
                     </thead>
                     <tbody>
@@ -68,8 +71,10 @@ export function Lines(props: { scope: Scope; name: string }) {
                                 <td class="number">
                                     <Amount value={l.flat} unit={q.data?.unit ?? ""} />
                                 </td>
-                                <td class="number fn-shared">
+                                <td class="number">
                                     <Amount value={l.cum} unit={q.data?.unit ?? ""} />
+                                </td>
+                                <td class="number">
                                     <Share part={l.cum} whole={whole} />
                                 </td>
                             </tr>

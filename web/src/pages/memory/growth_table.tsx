@@ -50,6 +50,7 @@ export function GrowthTable(props: {
     const grown = rows.filter((r) => r.flat_change > 0);
     const shown = [...grown.slice(0, SHOWN), ...rows.slice(grown.length).slice(-5)];
     const change = t.after.total - t.before.total;
+    const growth = grown.reduce((sum, r) => sum + r.flat_change, 0);
     const counts = new Map(props.objects?.rows.map((r) => [r.name, r.flat_change]));
     const link = (name: string) =>
         href(
@@ -76,7 +77,7 @@ export function GrowthTable(props: {
                                 Growth
                             </th>
                             <th scope="col" class="number">
-                                Of all growth
+                                Of what grew
                             </th>
                             <th scope="col" class="number">
                                 Per hour
@@ -127,9 +128,7 @@ export function GrowthTable(props: {
                                     {changeText(r.flat_change, t.unit)}
                                 </td>
                                 <td class="number">
-                                    {change > 0 && r.flat_change > 0
-                                        ? shareText(r.flat_change, change)
-                                        : "–"}
+                                    {r.flat_change > 0 ? shareText(r.flat_change, growth) : "–"}
                                 </td>
                                 <td class="number">
                                     {changeText((r.flat_change * 3600e3) / apart, t.unit)}

@@ -48,11 +48,12 @@ function evidence(of: Judged, n: number, growth: DiffTable | undefined): string[
         all.push(`${name}: one point, ${amountText(t.mean, "bytes")}.`);
     }
     if (growth) {
-        const change = growth.after.total - growth.before.total;
-        const top = [...growth.rows].sort((a, b) => b.flat_change - a.flat_change)[0];
-        if (change > 0 && top && top.flat_change > 0)
+        const grown = growth.rows.filter((r) => r.flat_change > 0);
+        const sum = grown.reduce((s, r) => s + r.flat_change, 0);
+        const top = grown.sort((a, b) => b.flat_change - a.flat_change)[0];
+        if (top)
             all.push(
-                `${shareText(top.flat_change, change)} of the growth (${changeText(top.flat_change, growth.unit)} of ${changeText(change, growth.unit)}) was allocated in ${top.name}.`,
+                `${shareText(top.flat_change, sum)} of what grew (${changeText(top.flat_change, growth.unit)} between the ends of the range) was allocated in ${top.name}.`,
             );
     }
     return all;
