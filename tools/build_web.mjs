@@ -33,7 +33,8 @@ const TYPES = {
 };
 
 function fail(words) {
-    process.stderr.write(`${words}\nWithout the web UI: meson configure -Dweb=disabled\n`);
+    const folder = process.cwd(); // where ninja runs this
+    process.stderr.write(`${words}\nWithout the web UI: meson configure ${folder} -Dweb=disabled\n`);
     process.exit(1);
 }
 
@@ -95,6 +96,12 @@ function lock() {
 
 const NETWORK = /ECONN|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ERR_SOCKET|network|E50[0-9]|E429|integrity/i;
 
+/** What npm says without the stacks of its own code. */
+function shortened(text) {
+    const lines = text.split("\n").filter((line) => !/^npm \S+\s+at |^npm \S+\s*$/.test(line));
+    return lines.slice(0, 12).join("\n").trimEnd();
+}
+
 /** Not `npm ci`: the lock file names the packages of the platform it was made on only. */
 function install() {
     const args = ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"];
@@ -106,7 +113,7 @@ function install() {
             continue;
         }
         fail(
-            `${text.trimEnd()}\n\nnpm could not install the packages that the web UI is built with. ` +
+            `${shortened(text)}\n\nnpm could not install the packages that the web UI is built with. ` +
                 `Is its registry reachable from here (npm ping)?\nOnce it is: npm --prefix ${web} ` +
                 "install --no-save --ignore-scripts",
         );

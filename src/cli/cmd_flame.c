@@ -24,6 +24,11 @@ static void make_title(const struct options *o, struct buf *title)
         buf_addf(title, " and %zu more", o->n_args - 1);
 }
 
+struct picture {
+    struct flame_options flame;
+    struct significance significance; /* where there are two sides */
+};
+
 /* Adds one side's rows to a profile of two columns. */
 static bool add_side(struct profile *to, const struct profile *from, uint32_t type, int side,
                      double scale)
@@ -42,8 +47,9 @@ static bool add_side(struct profile *to, const struct profile *from, uint32_t ty
 
 /* Both sides as two columns over the same stacks: what a flame graph of changes is drawn from. */
 static int join_sides(const struct loaded *l, const struct options *o, struct profile **ret,
-                      struct flame_options *flame, struct error *err)
+                      struct picture *picture, struct error *err)
 {
+    struct flame_options *flame = &picture->flame;
     CLEANUP(profile_freep) struct profile *after = NULL;
     CLEANUP(profile_freep) struct profile *before = NULL;
     CLEANUP(profile_freep) struct profile *both = profile_new(l->set->dict);
@@ -62,6 +68,9 @@ static int join_sides(const struct loaded *l, const struct options *o, struct pr
     double before_total = (double)profile_total(before, before_type), scale = 1;
     if (o->normalize && before_total != 0)
         scale = (double)profile_total(after, after_type) / before_total;
+    picture->significance = significance_of(&(struct merged_pair){.before = before, .after = after},
+                                            (const uint32_t[]){before_type, after_type});
+    picture->significance.weight[0] *= scale;
     if (!add_side(both, after, after_type, 0, 1) || !add_side(both, before, before_type, 1, scale))
         return budget_error(both->dict->budget, err);
     *ret = TAKE_PTR(both);
@@ -107,9 +116,10 @@ static void name_sources(const struct options *o, struct buf *out)
         buf_addf(out, " until %s", o->until);
 }
 
-static int make_page(const struct profile *p, const struct flame_options *flame,
+static int make_page(const struct profile *p, const struct picture *picture,
                      const struct options *o, struct buf *out, struct error *err)
 {
+    const struct flame_options *flame = &picture->flame;
     CLEANUP(buf_done) struct buf sources = {0};
     struct flame_cut_options cut = {
         .type = flame->type,
@@ -120,8 +130,10 @@ static int make_page(const struct profile *p, const struct flame_options *flame,
     };
 
     name_sources(o, &sources);
-    struct viewer_about about = {
-        .title = flame->title, .selection = buf_cstr(&sources), .time_ns = p->time_unix_ns};
+    struct viewer_about about = {.title = flame->title,
+                                 .selection = buf_cstr(&sources),
+                                 .time_ns = p->time_unix_ns,
+                                 .significance = &picture->significance};
     return viewer_page_write(p, &cut, &about, out, err);
 }
 
@@ -129,24 +141,25 @@ int flame_draw(const struct loaded *l, const struct options *o, const char *titl
                struct error *err)
 {
     CLEANUP(profile_freep) struct profile *shown = NULL;
-    struct flame_options flame = {
-        .base_type = -1,
-        .invert = o->invert,
-        .title = title,
-        .frames = {.granularity = o->report.granularity,
-                   .no_inlines = o->report.noinlines,
-                   .trim_path = o->report.trim_path,
-                   .name_unknown = true},
+    struct picture picture = {
+        .flame = {.base_type = -1,
+                  .invert = o->invert,
+                  .title = title,
+                  .frames = {.granularity = o->report.granularity,
+                             .no_inlines = o->report.noinlines,
+                             .trim_path = o->report.trim_path,
+                             .name_unknown = true}},
     };
     bool is_page = false;
     int r = choose_format(o, &is_page, err);
 
     if (r < 0)
         return r;
-    r = l->base ? join_sides(l, o, &shown, &flame, err)
-                : report_prepare(l->profile, &o->report, &shown, &flame.type, err);
+    r = l->base ? join_sides(l, o, &shown, &picture, err)
+                : report_prepare(l->profile, &o->report, &shown, &picture.flame.type, err);
     if (r == 0)
-        r = is_page ? make_page(shown, &flame, o, out, err) : flame_svg(shown, &flame, out, err);
+        r = is_page ? make_page(shown, &picture, o, out, err)
+                    : flame_svg(shown, &picture.flame, out, err);
     if (r == 0 && shown->n_samples == 0)
         return error_set(err, -ENODATA, "no data: %s",
                          l->profile->n_samples == 0 ? "the profile has no samples"

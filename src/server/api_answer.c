@@ -128,6 +128,17 @@ void api_reply(struct api_query *q, const char *content_type, struct buf *body)
     call_reply(q->call, content_type, body);
 }
 
+void api_reply_file(struct api_query *q, const char *name, const char *content_type,
+                    struct buf *body)
+{
+    struct http_reply *reply = &q->call->reply;
+
+    http_reply_headerf(reply, "content-disposition", "attachment; filename=\"%s\"", name);
+    http_reply_header(reply, "content-security-policy",
+                      BYTES("default-src 'none'; style-src 'unsafe-inline'; sandbox"));
+    api_reply(q, content_type, body);
+}
+
 int api_reply_sheet(struct api_query *q, struct sheet *s, struct error *err)
 {
     CLEANUP(buf_done) struct buf out = {.budget = s->budget};

@@ -26,6 +26,11 @@ int api_answer_untagged(struct call *c, api_run run, struct error *err);
 /* Hands a body over to the reply. */
 void api_reply(struct api_query *q, const char *content_type, struct buf *body);
 
+/* A body as a file to save: it may hold names that came from outside, so that, opened on this
+ * server's origin, it may do nothing. */
+void api_reply_file(struct api_query *q, const char *name, const char *content_type,
+                    struct buf *body);
+
 /* A sheet, as JSON or columns as the client wants it. */
 int api_reply_sheet(struct api_query *q, struct sheet *s, struct error *err);
 

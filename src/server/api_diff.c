@@ -3,8 +3,10 @@
 
 #include "query/flame_cut.h"
 #include "query/significance.h"
+#include "server/api_mask.h"
 #include "server/api_merged.h"
 #include "server/server_internal.h"
+#include "server/viewer_page.h"
 
 /* Two selections compared: as a tree, and function by function. */
 struct sides {
@@ -175,6 +177,72 @@ static int run_tree(struct api_query *q, struct error *err)
     return r;
 }
 
+/* ---- As a page */
+
+/* The sides' own words: "cpu{version="2"} after cpu{version="1"}". */
+static void name_sides(const struct api_query *q, const struct sides *s, struct buf *out)
+{
+    if (q->call->file) { /* whose name stays where it is */
+        buf_add_str(out, "two profiles");
+        return;
+    }
+    buf_add_bytes(out, s->query[1].selector->text);
+    buf_add_str(out, " compared with ");
+    buf_add_bytes(out, s->query[0].selector->text);
+}
+
+static int make_page(struct api_query *q, struct sides *s, const struct flame_cut_options *o,
+                     struct buf *out, struct error *err)
+{
+    CLEANUP(buf_done) struct buf selection = {.budget = &q->call->budget};
+    CLEANUP(buf_done) struct buf members = {.budget = &q->call->budget};
+    struct json_writer w = {.out = &members};
+    struct profile *both = NULL;
+    uint32_t type[2];
+    const char *title = api_text(q, "title");
+
+    int r = query_pair_types(&s->pair, NULL, type, err);
+    if (r == 0)
+        r = query_pair_join(&s->pair, NULL, &both, err);
+    if (r < 0)
+        return r;
+    write_head(q, s, type, &w);
+    name_sides(q, s, &selection);
+    const struct profile *after = s->pair.after;
+    struct viewer_about about = {
+        .title = title ? title : "What changed",
+        .selection = buf_cstr(&selection),
+        .time_ns = s->query[1].from_ns,
+        .type = dict_cstr(after->dict, after->types[type[1]].type),
+        .unit = dict_cstr(after->dict, after->types[type[1]].unit),
+        .members = buf_cstr(&members),
+        .significance = &s->significance,
+    };
+    return viewer_page_write(both, o, &about, out, err);
+}
+
+static int run_page(struct api_query *q, struct error *err)
+{
+    CLEANUP(sides_done) struct sides s = {0};
+    CLEANUP(buf_done) struct buf out = {.budget = &q->call->budget};
+    struct flame_cut_options o = {.type = 1, .compares = true, .base_type = 0};
+
+    int r = api_flag(q, "invert", &o.invert, err);
+    if (r == 0)
+        r = merge_sides(q, &s, err);
+    if (r == 0)
+        r = api_mask(q->call->server->mask, s.pair.before, err);
+    if (r == 0)
+        r = api_mask(q->call->server->mask, s.pair.after, err);
+    if (r < 0)
+        return r;
+    o.frames = s.frames;
+    r = make_page(q, &s, &o, &out, err);
+    if (r == 0)
+        api_reply_file(q, "diff.html", "text/html; charset=utf-8", &out);
+    return r;
+}
+
 /* ---- Function by function */
 
 #define ROWS     100
@@ -283,7 +351,9 @@ static const api_run runs[] = {run_tree, run_table};
 
 static int handle(struct call *c, struct error *err)
 {
-    return api_answer(c, runs[c->route->argument], err);
+    /* Rules of masking, which pages obey, may change: no tag. */
+    return c->route->argument == 2 ? api_answer_untagged(c, run_page, err)
+                                   : api_answer(c, runs[c->route->argument], err);
 }
 
 #define P_SIDES                                                                                    \
@@ -301,5 +371,8 @@ const struct route api_diff_routes[] = {
               "limit: rows, default 100; "
               "order: change, share, ratio or name, default change; "
               "only: before or after, functions that are on that side alone; " API_P_FORMAT),
+    API_ROUTE("diff.html", 2, "The viewer and two selections compared in one file, for a browser",
+              P_SIDES API_P_FRAMES "invert: 1 puts the frames that spend first; "
+                                   "title: heading of the page; "),
     {0},
 };

@@ -57,10 +57,11 @@ static void name_selection(const struct api_query *q, struct buf *out)
              time_text(q->query.to_ns, until));
 }
 
-static int make_page(struct api_query *q, const struct api_merged *m, struct buf *out,
-                     struct error *err)
+static int make_page(struct api_query *q, struct api_merged *m, struct buf *out, struct error *err)
 {
     CLEANUP(buf_done) struct buf selection = {.budget = &q->call->budget};
+    CLEANUP(buf_done) struct buf members = {.budget = &q->call->budget};
+    struct json_writer w = {.out = &members};
     struct flame_cut_options o = {.type = m->type, .frames = m->frames};
     const char *title = api_text(q, "title");
 
@@ -68,10 +69,12 @@ static int make_page(struct api_query *q, const struct api_merged *m, struct buf
     if (r < 0)
         return r;
     name_selection(q, &selection);
+    api_merged_head(q, m, &w);
     struct viewer_about about = {
         .title = title ? title : "Flame graph",
         .selection = buf_cstr(&selection),
         .time_ns = q->query.from_ns,
+        .members = buf_cstr(&members),
     };
     return viewer_page_write(m->profile, &o, &about, out, err);
 }
@@ -81,7 +84,6 @@ static int run_export(struct api_query *q, struct error *err)
     CLEANUP(api_merged_done) struct api_merged m = {0};
     CLEANUP(buf_done) struct buf out = {.budget = &q->call->budget};
     size_t which = (size_t)q->call->route->argument;
-    struct http_reply *reply = &q->call->reply;
 
     int r = api_flag(q, "labels", &q->query.with_labels, err);
     if (r == 0)
@@ -96,12 +98,7 @@ static int run_export(struct api_query *q, struct error *err)
         r = buf_error(&out, err);
     if (r < 0)
         return r;
-    http_reply_headerf(reply, "content-disposition", "attachment; filename=\"%s\"",
-                       files[which].name);
-    /* Names in it came from outside: opened on this origin, it may do nothing. */
-    http_reply_header(reply, "content-security-policy",
-                      BYTES("default-src 'none'; style-src 'unsafe-inline'; sandbox"));
-    api_reply(q, files[which].media_type, &out);
+    api_reply_file(q, files[which].name, files[which].media_type, &out);
     return 0;
 }
 

@@ -339,7 +339,7 @@ static const struct {
     {"stacks", false},       {"search", false},         {"diff", true},
     {"diff/table", true},    {"profile.pb.gz", false},  {"profile.otlp", false},
     {"profile.json", false}, {"profile.folded", false}, {"profile.speedscope.json", false},
-    {"flame.svg", false},    {"flame.html", false},
+    {"flame.svg", false},    {"flame.html", false},     {"diff.html", true},
 };
 
 /* A file has no range, no labels of its series, and no other moments. */

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "profile/measure.h"
+#include "profile/sample_weight.h"
 #include "query/flame_wire.h"
 #include "query/time_range.h"
 #include "server/web_assets.h"
@@ -20,11 +21,12 @@ struct column {
     int64_t total;
 };
 
-static struct column column_of(const struct profile *p, uint32_t type)
+static struct column column_of(const struct profile *p, uint32_t type,
+                               const struct viewer_about *about)
 {
     return (struct column){
-        .type = dict_cstr(p->dict, p->types[type].type),
-        .unit = dict_cstr(p->dict, p->types[type].unit),
+        .type = about->type ? about->type : dict_cstr(p->dict, p->types[type].type),
+        .unit = about->unit ? about->unit : dict_cstr(p->dict, p->types[type].unit),
         .total = profile_total(p, type),
     };
 }
@@ -53,24 +55,43 @@ static void add_side(struct json_writer *w, const char *key, int64_t total)
 
 /* Members of the tree's header, as the server's answers have them. */
 static void add_members(const struct profile *p, const struct flame_cut_options *o,
-                        const struct flame_cut *f, struct buf *out)
+                        const struct viewer_about *about, struct json_writer *w)
+{
+    struct column c = column_of(p, o->type, about);
+    double weight = profile_sample_weight(p, o->type);
+
+    add_text(w, "type", c.type);
+    add_text(w, "unit", c.unit);
+    json_key(w, "types");
+    json_begin_array(w);
+    json_begin_object(w);
+    add_text(w, "type", c.type);
+    add_text(w, "unit", c.unit);
+    json_end_object(w);
+    json_end_array(w);
+    add_number(w, "total", c.total);
+    if (weight > 0) {
+        json_key(w, "samples");
+        json_u64(w, sample_count(c.total, weight));
+    }
+    if (o->compares) {
+        json_key(w, "has_statistics");
+        json_bool(w, about->significance && about->significance->is_known);
+        add_side(w, "before", profile_total(p, o->base_type));
+        add_side(w, "after", c.total);
+    }
+}
+
+static void add_header(const struct profile *p, const struct flame_cut_options *o,
+                       const struct viewer_about *about, const struct flame_cut *f, struct buf *out)
 {
     struct json_writer w = {.out = out};
-    struct column c = column_of(p, o->type);
 
-    add_text(&w, "type", c.type);
-    add_text(&w, "unit", c.unit);
-    json_key(&w, "types");
-    json_begin_array(&w);
-    json_begin_object(&w);
-    add_text(&w, "type", c.type);
-    add_text(&w, "unit", c.unit);
-    json_end_object(&w);
-    json_end_array(&w);
-    add_number(&w, "total", c.total);
-    if (o->compares) {
-        add_side(&w, "before", profile_total(p, o->base_type));
-        add_side(&w, "after", c.total);
+    if (about->members) {
+        buf_add_str(out, about->members);
+        w.needs_comma = true;
+    } else {
+        add_members(p, o, about, &w);
     }
     json_key(&w, "cut_nodes");
     json_u64(&w, f->n_cut);
@@ -79,21 +100,51 @@ static void add_members(const struct profile *p, const struct flame_cut_options 
     json_u64(&w, f->max_depth);
 }
 
-static int make_tree(const struct profile *p, const struct flame_cut_options *o, struct buf *out,
-                     struct error *err)
+/* A mark for each node, in the order of the tree: its change is more than chance. */
+struct marks {
+    struct budget *budget;
+    VEC(bool) is_sure;
+};
+
+static void marks_done(struct marks *m)
+{
+    vec_done(m->budget, &m->is_sure);
+}
+
+static int mark_changes(const struct flame_cut *f, const struct significance *significance,
+                        struct marks *m, struct error *err)
+{
+    const uint32_t *order = f->levels.order.data;
+
+    if (!significance || !significance->is_known || f->base.total.len == 0)
+        return 0;
+    if (!vec_resize(m->budget, &m->is_sure, f->levels.order.len))
+        return budget_error(m->budget, err);
+    for (size_t i = 0; i < m->is_sure.len; i++) {
+        int64_t value[] = {f->base.total.data[order[i]], f->tree.total.data[order[i]]};
+        m->is_sure.data[i] = is_significant(significance, value);
+    }
+    return 0;
+}
+
+static int make_tree(const struct profile *p, const struct flame_cut_options *o,
+                     const struct viewer_about *about, struct buf *out, struct error *err)
 {
     CLEANUP(flame_cut_done) struct flame_cut f = {0};
-    CLEANUP(buf_done) struct buf members = {0};
+    CLEANUP(marks_done) struct marks marks = {.budget = p->dict->budget};
+    CLEANUP(buf_done) struct buf header = {0};
     struct flame_cut_options whole = *o;
 
     whole.max_nodes = VIEWER_NODES_MAX;
     whole.is_level_order = true;
     int r = flame_cut_build(p, &whole, &f, err);
+    if (r == 0)
+        r = mark_changes(&f, about->significance, &marks, err);
     if (r < 0)
         return r;
-    add_members(p, o, &f, &members);
-    return flame_wire_write(&f, &(struct flame_wire_options){.members = buf_bytes(&members)}, out,
-                            err);
+    add_header(p, o, about, &f, &header);
+    struct flame_wire_options wire = {.members = buf_bytes(&header), .is_sure = marks.is_sure.data};
+    return flame_wire_write(&f, &wire, out, err);
 }
 
 /* ---- The page */
@@ -174,13 +225,13 @@ int viewer_page_write(const struct profile *p, const struct flame_cut_options *o
     if (web_viewer.script.len == 0)
         return error_set(err, -ENOSYS,
                          "this build has no viewer for HTML files (-Dweb=disabled); .svg works");
-    int r = make_tree(p, o, &tree, err);
+    int r = make_tree(p, o, about, &tree, err);
     if (r < 0)
         return r;
     gzip_pack(buf_bytes(&tree), GZIP_LEVEL, &packed);
     if (buf_full(&tree) || buf_full(&packed))
         return buf_error(&packed, err);
-    struct column c = column_of(p, o->type);
+    struct column c = column_of(p, o->type, about);
     if (about->time_ns > 0)
         time_text(about->time_ns, date);
     add_head(about, c, date, out);

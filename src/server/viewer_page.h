@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "query/flame_cut.h"
+#include "query/significance.h"
 
 /*
  * A profile as one HTML file: the viewer and the whole tree in it, so that it can be looked at
@@ -13,8 +14,12 @@
 
 struct viewer_about {
     const char *title;
-    const char *selection; /* what was asked, or what was read; NULL: not known */
-    int64_t time_ns;       /* when it was measured; 0: not known */
+    const char *selection;   /* what was asked, or what was read; NULL: not known */
+    int64_t time_ns;         /* when it was measured; 0: not known */
+    const char *type, *unit; /* NULL: the column's own */
+    const char *members;     /* of the tree's header, as the API's answers have them; NULL: few */
+    /* Of two that are compared: which changes are more than chance; NULL: not known. */
+    const struct significance *significance;
 };
 
 /*

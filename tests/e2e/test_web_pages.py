@@ -298,6 +298,38 @@ def test_the_server_makes_the_same_file(server, vesta, corpus, tmp_path):
     assert embedded((tmp_path / "y.html").read_text())[1]["total"] == head["total"]
 
 
+def section(head, tree, name):
+    """A section's bytes; offsets count from the start of the data."""
+    length = struct.unpack_from("<I", tree, 12)[0]
+    found = next(s for s in head["sections"] if s["name"] == name)
+    return tree[16 + length + found["offset"]:][:found["bytes"]]
+
+
+def test_the_server_compares_in_one_file(server, vesta, corpus, tmp_path):
+    before, after = (corpus / "pprof" / "series" / f"cpu-0{i}.pb.gz" for i in range(2))
+    for version, source in enumerate((before, after)):
+        vesta("push", "--url", server.url, "--service", "shop", "--label",
+              f"service.version={version}", source, check=0)
+    side = "query=cpu%7Bservice.version%3D%22{}%22%7D"
+    status, headers, body = server.get(
+        f"/api/v1/diff.html?before_{side.format(0)}&after_{side.format(1)}&from=0&until=now")
+    assert status == 200 and 'filename="diff.html"' in headers["content-disposition"]
+    about, head, tree = embedded(body.decode())
+    check_page(body.decode())
+    assert about["type"] == "cpu" and "compared with" in about["selection"]
+    sizes = f"before_bytes={before.stat().st_size}&after_bytes={after.stat().st_size}"
+    status, headers, body = server.post(f"/api/v1/file/diff.html?type=cpu&{sizes}",
+                                        before.read_bytes() + after.read_bytes())
+    assert status == 200
+    vesta("diff", "-sample_index=cpu", before, after, "-o", tmp_path / "x.html", check=0)
+    for other in (body.decode(), (tmp_path / "x.html").read_text()):
+        _, its_head, its_tree = embedded(other)
+        assert its_head["before"]["total"] == head["before"]["total"]
+        assert its_head["after"]["total"] == head["after"]["total"]
+        assert its_head["has_statistics"] is True
+        assert section(its_head, its_tree, "sure") == section(head, tree, "sure")
+
+
 def test_names_are_never_markup(vesta, tmp_path):
     browser.need_chromium()
     hostile = '</script><img src=x onerror="document.title=1">;<!--<script>;main'
