@@ -83,8 +83,8 @@ async function errorOf(r: Response): Promise<ApiError> {
     let text = `${r.status} ${r.statusText}`;
     let code = "";
     try {
-        const body = (await r.json()) as { error?: string; code?: string };
-        text = body.error ?? text;
+        const body = (await r.json()) as { error?: string; why?: string; code?: string };
+        text = body.error ?? body.why ?? text;
         code = body.code ?? "";
     } catch {
         // Not ours: a proxy's page.

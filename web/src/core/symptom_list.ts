@@ -37,7 +37,7 @@ export const LOCKS =
     "futex|mutex|[Ll]ock(Slow|_slow|_wait)|semacquire|pthread_(mutex|rwlock|cond)|park_|Unsafe_Park|ObjectMonitor|spin_lock";
 /** Garbage collectors. */
 export const COLLECTORS =
-    "^runtime\\.(gc|mark|scan|sweep|bgsweep|bgscavenge)|G1|ZGC|Shenandoah|ParallelGC|[Gg]arbage|v8::internal::.*(Heap|MarkCompact|Scavenge)|gc_collect|^rb_gc|^gc_";
+    "^runtime\\.(gc|mark|scan|sweep|bgsweep|bgscavenge)|(^|[^A-Za-z])G1[A-Z]|ZGC|Shenandoah|ParallelGC|[Gg]arbage|v8::internal::.*(Heap|MarkCompact|Scavenge)|gc_collect|^rb_gc|^gc_";
 /** Threads that wait for work: not what makes a request slow. */
 export const IDLE =
     "epoll_wait|\\[waiting: (poll|timer|sleep)\\]|nanosleep|futex_wait_queue.*idle|runtime\\.(netpoll|findRunnable|gopark)|uv__io_poll|ThreadPoolExecutor\\.getTask|sigtimedwait";

@@ -55,7 +55,7 @@ export function Login(props: { version: string }) {
                     Enter
                 </button>
                 <p class="muted">An administrator makes one on the server:</p>
-                <Command text="vesta token create --role read NAME" />
+                <Command text="vesta token create --data vesta-data --name me --roles read" />
             </form>
         </main>
     );

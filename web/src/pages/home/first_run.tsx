@@ -5,7 +5,7 @@ import { href, pageState } from "../../app";
 import { recipes } from "../../core/addresses";
 import { Icon } from "../../parts/icons";
 import { Command } from "../../parts/states";
-import { ourWays } from "./ways";
+import { ourWays } from "../../parts/ways";
 
 export function Recipes() {
     return (
