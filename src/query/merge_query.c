@@ -85,7 +85,7 @@ static int ask(const struct query *q, struct store_answer *answer, struct added 
 {
     *ret = (struct added){0};
     if (q->supply)
-        return q->supply(q->supply_ctx, q, answer->set, &ret->profile, err);
+        return q->supply(q->supply_ctx, q, answer->set, &ret->profile, &ret->n_profiles, err);
     int r = ask_store(q, answer, ret, err);
     return r == 0 && ret->profile && q->resolve ? q->resolve(q->resolve_ctx, answer->set, err) : r;
 }

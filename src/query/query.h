@@ -34,9 +34,10 @@ struct query {
     void *resolve_ctx;
 
     /* Where a merge finds its profile instead of in the store: a file that came with the question.
-     * Adds one profile to the set, with names and of the selector's type; NULL: the store. */
+     * Adds one profile to the set, with names and of the selector's type, and says how many were
+     * added up for it; NULL: the store. */
     int (*supply)(void *ctx, const struct query *q, struct profile_set *set, struct profile **ret,
-                  struct error *err);
+                  uint64_t *ret_n, struct error *err);
     void *supply_ctx;
 
     unsigned threads;       /* 0: as many as there are cores */
@@ -200,6 +201,12 @@ struct heat_map {
 int query_heat(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
                struct error *err);
 void heat_done(struct heat_map *h);
+
+/* The same of values that the caller has: an empty map over the question's range, and a value that
+ * goes into it; what lies outside goes to the edge before, or nowhere. */
+int heat_begin(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
+               struct error *err);
+void heat_add(struct heat_map *h, int64_t at_ns, int64_t value);
 
 /* ---- What there is */
 

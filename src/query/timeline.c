@@ -106,26 +106,24 @@ static int heat_shape(const struct query *q, int64_t column_ns, size_t n_rows, s
     return 0;
 }
 
-static void heat_fill(const struct store_answer *a, struct heat_map *h)
+void heat_add(struct heat_map *h, int64_t at_ns, int64_t value)
 {
     int64_t cell_ns = h->column_ns / (int64_t)h->n_rows;
-    for (size_t i = 0; i < a->cells.len; i++) {
-        const struct store_cell *c = &a->cells.data[i];
-        uint64_t at = (uint64_t)(c->start_ns < h->start_ns ? 0 : c->start_ns - h->start_ns);
-        uint64_t column = at / (uint64_t)h->column_ns;
-        uint64_t row = at % (uint64_t)h->column_ns / (uint64_t)cell_ns;
-        if (column >= h->n_columns)
-            continue;
-        if (row >= h->n_rows)
-            row = h->n_rows - 1;
-        int64_t *cell = &h->cells[column * h->n_rows + row];
-        *cell += c->value;
-        if (*cell > h->max)
-            h->max = *cell;
-    }
+    uint64_t at = at_ns < h->start_ns ? 0 : (uint64_t)at_ns - (uint64_t)h->start_ns;
+    uint64_t column = at / (uint64_t)h->column_ns;
+    uint64_t row = at % (uint64_t)h->column_ns / (uint64_t)cell_ns;
+
+    if (column >= h->n_columns)
+        return;
+    if (row >= h->n_rows)
+        row = h->n_rows - 1;
+    int64_t *cell = &h->cells[column * h->n_rows + row];
+    *cell = (int64_t)((uint64_t)*cell + (uint64_t)value);
+    if (*cell > h->max)
+        h->max = *cell;
 }
 
-int query_heat(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
+int heat_begin(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
                struct error *err)
 {
     *ret = (struct heat_map){0};
@@ -138,13 +136,22 @@ int query_heat(const struct query *q, int64_t column_ns, size_t n_rows, struct h
         return budget_error(&ret->budget, err);
     ret->bytes = bytes;
     memset(ret->cells, 0, bytes);
+    return 0;
+}
+
+int query_heat(const struct query *q, int64_t column_ns, size_t n_rows, struct heat_map *ret,
+               struct error *err)
+{
+    int r = heat_begin(q, column_ns, n_rows, ret, err);
+    if (r < 0)
+        return r;
 
     struct timeline t = {0};
     struct store_plan plan = {
         .what = PLAN_TOTALS, .step_ns = column_ns / (int64_t)n_rows, .by_sample_time = true};
     r = ask(q, &plan, &t, err);
-    if (r == 0)
-        heat_fill(t.answer, ret);
+    for (size_t i = 0; r == 0 && i < t.answer->cells.len; i++)
+        heat_add(ret, t.answer->cells.data[i].start_ns, t.answer->cells.data[i].value);
     timeline_done(&t);
     return r;
 }

@@ -282,13 +282,14 @@ static int choose_type(const struct query *q, struct profile **p, struct error *
 
 /* struct query, supply. */
 static int supply(void *ctx, const struct query *q, struct profile_set *set, struct profile **ret,
-                  struct error *err)
+                  uint64_t *ret_n, struct error *err)
 {
     struct file_part *part = ctx;
     const struct format *format = NULL;
     size_t first = set->profiles.len;
 
     int r = decode_part(part, set, &format, err);
+    *ret_n = set->profiles.len - first;
     if (r == 0 && (q->has_trace || q->has_span))
         r = span_links_make(set, first, err);
     if (r == 0)
@@ -319,6 +320,86 @@ void api_file_for_side(struct api_file *f, size_t side, struct query *ret)
     ret->supply_ctx = &f->parts[side];
 }
 
+/* ---- Times */
+
+/* The column of a profile that is asked for, by the first profile's name for it. */
+static bool find_column(const struct profile *p, struct value_type type, uint32_t *ret)
+{
+    for (*ret = 0; *ret < p->n_types; (*ret)++)
+        if (p->types[*ret].type == type.type && p->types[*ret].unit == type.unit)
+            return true;
+    return false;
+}
+
+static bool take_times(const struct profile *p, struct value_type type, struct api_times *ret)
+{
+    uint32_t column;
+
+    if (!p->time_ns || !find_column(p, type, &column))
+        return true;
+    for (size_t i = 0; i < p->n_samples; i++) {
+        int64_t at = (int64_t)p->time_ns[i];
+        if (at > 0 &&
+            !vec_push(&ret->budget, &ret->all, (struct api_time){at, p->values[column][i]}))
+            return false;
+    }
+    return true;
+}
+
+static int choose_column(const struct query *q, struct api_times *t, struct value_type *ret,
+                         struct error *err)
+{
+    struct profile *first = profile_copy(t->set->profiles.data[0], NULL, 0);
+    uint32_t column = 0;
+
+    if (!first)
+        return budget_error(&t->budget, err);
+    int r = choose_type(q, &first, err);
+    if (r == 0)
+        r = profile_find_index(first, NULL, &column, err);
+    if (r == 0)
+        *ret = first->types[column];
+    profile_free(first);
+    return r;
+}
+
+int api_file_times(struct api_query *q, struct api_times *ret, struct error *err)
+{
+    const struct format *format = NULL;
+    struct value_type type = {0};
+    int64_t first = INT64_MAX, last = 0;
+
+    budget_init(&ret->budget, q->query.memory_limit);
+    ret->set = profile_set_new(&ret->budget);
+    int r = api_file_read(q->call, ret->set, &format, err);
+    if (r == 0)
+        r = choose_column(&q->query, ret, &type, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ret->set->profiles.len; i++)
+        if (!take_times(ret->set->profiles.data[i], type, ret))
+            return budget_error(&ret->budget, err);
+    if (ret->all.len == 0)
+        return error_set(err, -ENODATA, "samples of this file do not say when they were taken");
+    for (size_t i = 0; i < ret->all.len; i++) {
+        first = ret->all.data[i].at_ns < first ? ret->all.data[i].at_ns : first;
+        last = ret->all.data[i].at_ns > last ? ret->all.data[i].at_ns : last;
+    }
+    q->query.from_ns = first;
+    q->query.to_ns = last < INT64_MAX ? last + 1 : last;
+    ret->type = (struct store_type){dict_text(ret->set->dict, type.type),
+                                    dict_text(ret->set->dict, type.unit)};
+    return 0;
+}
+
+void api_times_done(struct api_times *t)
+{
+    if (!t->set)
+        return;
+    vec_done(&t->budget, &t->all);
+    profile_set_free(t->set);
+}
+
 /* ---- Routes */
 
 static int handle_info(struct call *c, struct error *err)
@@ -334,12 +415,25 @@ static const struct {
     const char *name;
     bool compares;
 } questions[] = {
-    {"info", false},         {"flame", false},          {"top", false},
-    {"callers", false},      {"lines", false},          {"graph", false},
-    {"stacks", false},       {"search", false},         {"diff", true},
-    {"diff/table", true},    {"profile.pb.gz", false},  {"profile.otlp", false},
-    {"profile.json", false}, {"profile.folded", false}, {"profile.speedscope.json", false},
-    {"flame.svg", false},    {"flame.html", false},     {"diff.html", true},
+    {"info", false},
+    {"flame", false},
+    {"top", false},
+    {"callers", false},
+    {"lines", false},
+    {"graph", false},
+    {"stacks", false},
+    {"search", false},
+    {"heatmap", false},
+    {"diff", true},
+    {"diff/table", true},
+    {"profile.pb.gz", false},
+    {"profile.otlp", false},
+    {"profile.json", false},
+    {"profile.folded", false},
+    {"profile.speedscope.json", false},
+    {"flame.svg", false},
+    {"flame.html", false},
+    {"diff.html", true},
 };
 
 /* A file has no range, no labels of its series, and no other moments. */
@@ -411,7 +505,7 @@ const struct route *api_file_route_at(size_t n, struct arena *arena)
 
 static int refuse(struct bytes name, struct error *err)
 {
-    if (bytes_are(name, "timeline") || bytes_are(name, "function") || bytes_are(name, "heatmap"))
+    if (bytes_are(name, "timeline") || bytes_are(name, "function"))
         return error_set(err, -EOPNOTSUPP,
                          "a file is one moment: what lies over time is answered of stored profiles "
                          "(POST /api/v1/profiles)");

@@ -25,6 +25,24 @@ struct format;
 int api_file_read(struct call *c, struct profile_set *set, const struct format **ret_format,
                   struct error *err);
 
+/* Samples of a file with the times that they have, of one type. */
+struct api_time {
+    int64_t at_ns;
+    int64_t value;
+};
+
+struct api_times {
+    struct budget budget;
+    struct profile_set *set;
+    struct store_type type; /* lives in the set */
+    VEC(struct api_time) all;
+};
+
+/* Sets the question's range to theirs. -ENODATA when samples do not say when. api_times_done() is
+ * due either way. */
+int api_file_times(struct api_query *q, struct api_times *ret, struct error *err);
+void api_times_done(struct api_times *t);
+
 /* What is known about a file: api_file_info.c. */
 int api_file_info(struct api_query *q, struct error *err);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "formats/format.h"
+#include "formats/heapsnapshot.h"
 #include "profile/summary.h"
 #include "server/api_answer.h"
 #include "server/api_file.h"
@@ -10,13 +11,20 @@
 /* What a file is, before anything is asked of it: /api/v1/file/info. */
 
 /* Of what a file may hold very many of, the first. */
-#define RESOURCES_SHOWN 10
-#define LABELS_SHOWN    100
+#define RESOURCES_SHOWN    10
+#define LABELS_SHOWN       100
+#define CONSTRUCTORS_SHOWN 1000
 
 static void put_count(struct json_writer *w, const char *key, uint64_t v)
 {
     json_key(w, key);
     json_u64(w, v);
+}
+
+static void put_i64(struct json_writer *w, const char *key, int64_t v)
+{
+    json_key(w, key);
+    json_i64(w, v);
 }
 
 static void put_text(struct json_writer *w, const char *key, const struct dict *d, uint32_t id)
@@ -38,8 +46,7 @@ static void put_types(struct json_writer *w, const struct dict *d, const struct 
     for (uint32_t i = 0; i < s->n_types; i++) {
         json_begin_object(w);
         put_value_type(w, d, s->types[i]);
-        json_key(w, "total");
-        json_i64(w, (int64_t)s->totals[i]);
+        put_i64(w, "total", (int64_t)s->totals[i]);
         json_end_object(w);
     }
     json_end_array(w);
@@ -52,8 +59,7 @@ static void put_first(struct json_writer *w, const struct profile *p)
         put_text(w, "default_type", p->dict, p->types[profile_default_index(p)].type);
     json_key(w, "is_instant");
     json_bool(w, profile_is_instant(p));
-    json_key(w, "period");
-    json_i64(w, p->period);
+    put_i64(w, "period", p->period);
     json_key(w, "period_type");
     json_begin_object(w);
     put_value_type(w, p->dict, p->period_type);
@@ -134,6 +140,31 @@ static size_t count_nameless(const struct dict *d)
     return n;
 }
 
+/* Of a heap snapshot: what retains most, by constructor. */
+static void put_constructors(struct json_writer *w, const struct profile *p)
+{
+    struct heap_summary s;
+
+    if (!heap_summarize(p, &s))
+        return;
+    put_count(w, "all_constructors", s.rows.len);
+    json_key(w, "constructors");
+    json_begin_array(w);
+    for (size_t i = 0; i < s.rows.len && i < CONSTRUCTORS_SHOWN; i++) {
+        const struct heap_row *row = &s.rows.data[i];
+        json_begin_object(w);
+        put_text(w, "name", p->dict, row->constructor);
+        put_text(w, "type", p->dict, row->type);
+        put_i64(w, "count", row->count);
+        put_i64(w, "shallow", row->shallow);
+        put_i64(w, "retained", row->retained);
+        put_i64(w, "detached", row->detached);
+        json_end_object(w);
+    }
+    json_end_array(w);
+    heap_summary_done(&s);
+}
+
 static void write_info(const struct profile_set *set, const struct format *format,
                        const struct profile_summary *s, struct json_writer *w)
 {
@@ -152,6 +183,8 @@ static void write_info(const struct profile_set *set, const struct format *forma
     put_first(w, set->profiles.data[0]);
     put_range(w, s);
     put_texts(w, set, s);
+    if (set->profiles.len == 1)
+        put_constructors(w, set->profiles.data[0]);
     json_end_object(w);
     buf_add_byte(w->out, '\n');
 }

@@ -3,9 +3,18 @@
 #include "query/json_answers.h"
 #include "query/time_range.h"
 #include "server/api_answer.h"
+#include "server/api_file.h"
 #include "server/server_internal.h"
 
 /* Values over time: timelines, functions, heat maps. */
+
+static void put_type(struct json_writer *w, struct bytes type, struct bytes unit)
+{
+    json_key(w, "type");
+    json_string(w, type);
+    json_key(w, "unit");
+    json_string(w, unit);
+}
 
 /* The type that is counted, as far as it is one. */
 static int write_type(const struct api_query *q, struct json_writer *w, struct error *err)
@@ -20,10 +29,7 @@ static int write_type(const struct api_query *q, struct json_writer *w, struct e
         unit = bytes_from(type, (size_t)(colon - type.data) + 1);
         type = bytes_head(type, (size_t)(colon - type.data));
     }
-    json_key(w, "type");
-    json_string(w, type);
-    json_key(w, "unit");
-    json_string(w, types.names.len == 1 ? unit : BYTES(""));
+    put_type(w, type, types.names.len == 1 ? unit : BYTES(""));
     return 0;
 }
 
@@ -145,13 +151,18 @@ static void write_cells(const struct heat_map *h, struct sheet *s)
     }
 }
 
-static int reply_heat(struct api_query *q, const struct heat_map *h, struct error *err)
+static int reply_heat(struct api_query *q, const struct heat_map *h, const struct store_type *type,
+                      struct error *err)
 {
     struct sheet s;
     struct json_writer *w = &s.head;
     sheet_init(&s, &q->call->budget);
+    int r = 0;
     api_head(q, w);
-    int r = write_type(q, w, err);
+    if (!type)
+        r = write_type(q, w, err);
+    else
+        put_type(w, type->name, type->unit);
     json_key(w, "start_ns");
     json_i64_string(w, h->start_ns);
     json_key(w, "column_ns");
@@ -169,6 +180,23 @@ static int reply_heat(struct api_query *q, const struct heat_map *h, struct erro
     return r;
 }
 
+/* A file's own times say how long it is. */
+static int heat_of_file(struct api_query *q, int64_t column, size_t rows, struct error *err)
+{
+    CLEANUP(api_times_done) struct api_times times = {0};
+    CLEANUP(heat_done) struct heat_map h = {0};
+
+    int r = api_file_times(q, &times, err);
+    if (r < 0)
+        return r;
+    if (column == 0)
+        column = time_step_for(q->query.from_ns, q->query.to_ns, HEAT_COLUMNS);
+    r = heat_begin(&q->query, column, rows, &h, err);
+    for (size_t i = 0; r == 0 && i < times.all.len; i++)
+        heat_add(&h, times.all.data[i].at_ns, times.all.data[i].value);
+    return r < 0 ? r : reply_heat(q, &h, &times.type, err);
+}
+
 static int run_heatmap(struct api_query *q, struct error *err)
 {
     CLEANUP(heat_done) struct heat_map h = {0};
@@ -178,14 +206,17 @@ static int run_heatmap(struct api_query *q, struct error *err)
     int r = api_duration(q, "step", &column, err);
     if (r == 0)
         r = api_number(q, "rows", HEAT_ROWS_MAX, HEAT_ROWS, &rows, err);
-    if (r == 0)
-        r = api_need_type(q, err);
+    if (r < 0)
+        return r;
+    if (q->call->file)
+        return heat_of_file(q, column, (size_t)rows, err);
+    r = api_need_type(q, err);
     if (r < 0)
         return r;
     if (column == 0)
         column = time_step_for(q->query.from_ns, q->query.to_ns, HEAT_COLUMNS);
     r = query_heat(&q->query, column, (size_t)rows, &h, err);
-    return r < 0 ? r : reply_heat(q, &h, err);
+    return r < 0 ? r : reply_heat(q, &h, NULL, err);
 }
 
 /* ---- Routes */

@@ -91,11 +91,13 @@ static const struct {
      "before_cum:i after_cum:i cum_change:i cum_share_change:f cum_ratio:f cum_significant:i"},
     {"DiffTable",
      "has_statistics:b type:s unit:s total:i before:@Side after:@Side all_rows:i rows:[@DiffRow"},
+    {"Constructor", "name:s type:s count:i shallow:i retained:i detached:i"},
     {"FileType", "type:s unit:s total:i"},
     {"FileInfo",
      "format:s title:s profiles:i samples:i stacks:i max_depth:i functions:i nameless:i "
      "types:[@FileType default_type:s is_instant:b period:i period_type:@Type start_ns:n "
-     "duration_ns:n has_times:b has_spans:b labels:[s resources:[o comments:[s notes:[s"},
+     "duration_ns:n has_times:b has_spans:b labels:[s resources:[o comments:[s notes:[s "
+     "all_constructors:i constructors:[@Constructor"},
     {"Stat",
      "version:s tenant:s now_ns:n start_ns:n is_draining:b roles:[s retention:o limits:o store:o"},
 };

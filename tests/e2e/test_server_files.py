@@ -87,6 +87,27 @@ def test_filters_types_and_files_agree(server, tmp_path):
     assert flame["nodes"]["total"][0] == flame["total"]
 
 
+def test_a_heap_snapshot_is_summed_up_by_constructor(server, corpus):
+    file = corpus / "heapsnapshot/node20.heapsnapshot.gz"
+    info = answer(server, "info", file.read_bytes())
+    said = run_vesta("info", file, "--json", check=0).json
+    assert info["constructors"] == said["constructors"][:1000]
+    assert info["all_constructors"] == len(said["constructors"])
+
+
+def test_times_of_samples_make_a_heat_map(server, corpus):
+    content = (corpus / "jfr/own/java17-profile.jfr").read_bytes()
+    assert answer(server, "info", content)["has_times"]
+    heat = answer(server, "heatmap", content, rows=10)
+    top = answer(server, "top", content)
+    assert sum(heat["cells"]["value"]) == top["total"] and heat["type"] == top["type"]
+    assert heat["n_rows"] == 10 and max(heat["cells"]["row"]) < 10
+    assert int(heat["from_ns"]) < int(heat["until_ns"])
+    one = answer(server, "heatmap", content, rows=1, step="1s", type=top["types"][0]["type"])
+    assert one["column_ns"] == str(10**9)
+    assert "do not say when" in answer(server, "heatmap", b"main;a 5\n", status=404)["error"]
+
+
 def test_a_file_is_compared_with_a_file_and_with_the_store(server, corpus):
     before = (corpus / "pprof/series/cpu-00.pb.gz").read_bytes()
     after = (corpus / "pprof/series/cpu-01.pb.gz").read_bytes()
