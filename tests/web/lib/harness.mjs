@@ -92,7 +92,7 @@ export async function run(world, { filter, junit } = {}) {
         results.push(r);
         const mark = r.skipped ? `skip (${r.skipped})` : r.error ? "FAILED" : "ok";
         if (r.error || process.env.VERBOSE) console.log(`${mark} ${r.name} (${Math.round(r.ms)} ms)`);
-        if (r.error) console.log(String(r.error.stack ?? r.error).slice(0, 2000));
+        if (r.error) console.log(String(r.error.stack ?? r.error).slice(0, 700));
     }
     await browser.close();
     if (junit) report(junit, results);

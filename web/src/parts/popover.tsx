@@ -16,6 +16,8 @@ export function Popover(props: {
     const [isOpen, setOpen] = useState(false);
     const root = useRef<HTMLSpanElement>(null);
     const button = useRef<HTMLButtonElement>(null);
+    // A name beside a text of one's own would hide it from who says it aloud.
+    const isIcon = props.class?.includes("icon") ?? false;
     const close = () => {
         setOpen(false);
         button.current?.focus();
@@ -44,7 +46,7 @@ export function Popover(props: {
                 ref={button}
                 class={props.class ?? "button"}
                 title={props.title}
-                aria-label={props.title}
+                aria-label={isIcon ? props.title : undefined}
                 aria-haspopup="dialog"
                 aria-expanded={isOpen}
                 onClick={() => setOpen(!isOpen)}

@@ -68,7 +68,7 @@ export function GrowthTable(props: {
                 {changeText(change, t.unit)} in all, {amountText(t.before.total, t.unit)} to{" "}
                 {amountText(t.after.total, t.unit)}.
             </p>
-            <div class="mem-scroll">
+            <div class="mem-scroll" tabIndex={0} role="region" aria-label="What grows">
                 <table class="table mem-table">
                     <thead>
                         <tr>

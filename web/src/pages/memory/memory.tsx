@@ -103,7 +103,7 @@ function PickService(props: { scope: Scope }) {
 
 function InstanceTable(props: { all: readonly Judged[]; unit: string; range: [number, number] }) {
     return (
-        <div class="mem-scroll">
+        <div class="mem-scroll" tabIndex={0} role="region" aria-label="Instances">
             <table class="table mem-table">
                 <thead>
                     <tr>
