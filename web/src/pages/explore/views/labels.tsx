@@ -91,7 +91,7 @@ function Actions(props: { label: string; value: string; isAlone: boolean }) {
                 <a
                     class="button quiet small"
                     href={href(againstRest(label, value))}
-                    aria-label={`Compare ${name} with the rest`}
+                    title={`${name} against all other values`}
                     onClick={(e) => e.stopPropagation()}
                 >
                     Compare<span class="labels-rest"> with the rest</span>
