@@ -16,7 +16,7 @@ struct api_param {
     size_t place; /* among all of them, as they came */
 };
 
-#define API_PARAMS_MAX 1024
+#define API_PARAMS_MAX 2560 /* paths into stacks of 2,000 frames, and the rest */
 #define API_BY_MAX     16
 
 enum api_format { API_JSON, API_COLUMNS, API_NDJSON, API_DOT, API_TREE };

@@ -157,6 +157,11 @@ def test_a_tree_is_breadth_first_with_the_heaviest_child_first(world):
 
 def test_hostile_shapes_arrive_whole(world):
     assert tree(world, "flame", query=of("deep"), max_nodes=3000).head["max_depth"] == 2000
+    path = [f"f{i}" for i in range(1999)]
+    status, _, content = world.request(
+        "POST", "/api/v1/flame", body=json.dumps({
+            **world.range, "query": of("deep"), "under": path, "format": "tree"}))
+    assert status == 200 and Tree(content).head["nodes"] == 2, content[:300]
     wide = tree(world, "flame", query=of("wide"), max_nodes=100000)
     assert wide.head["nodes"] == 20002 and wide.self[2:] == sorted(wide.self[2:], reverse=True)
     odd = tree(world, "flame", query=of("odd"))
