@@ -2,6 +2,8 @@
 
 import type { Filter, FilterKind } from "./url";
 
+export { exactRegex } from "./regex";
+
 export interface FilterWords {
     kind: FilterKind;
     title: string;
@@ -64,9 +66,4 @@ export const PRESETS: readonly Preset[] = [
 export function filterText(f: Filter): string {
     const preset = PRESETS.find((p) => p.filter.kind === f.kind && p.filter.value === f.value);
     return preset ? preset.title : `${f.kind}: ${f.value}`;
-}
-
-/** The regex that means exactly this name. */
-export function exactRegex(name: string): string {
-    return `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
 }

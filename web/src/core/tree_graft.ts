@@ -95,14 +95,3 @@ export function graft(base: FrameTree, node: number, branch: FrameTree): FrameTr
         },
     };
 }
-
-/** What hidden nodes below a node (and itself) weigh. */
-export function hiddenBelow(t: FrameTree, node: number): number {
-    let sum = 0;
-    for (const [at, h] of t.hidden) {
-        let i = at;
-        while (t.depth[i] > t.depth[node]) i = t.parent[i];
-        if (i === node) sum += Math.abs(h.value);
-    }
-    return sum;
-}

@@ -1,127 +1,23 @@
-// pprof's filters as chips that can be edited and dropped, and the menu that adds them.
+// The filters in force, and the button that adds one (filter_panel.tsx).
 
-import { useState } from "preact/hooks";
-import { addFilter, patchView, state } from "../app";
-import { FILTER_WORDS, filterText, PRESETS } from "../core/filter_presets";
-import type { Filter, FilterKind } from "../core/url";
-import { Icon } from "./icons";
+import { state } from "../app";
+import { lazy } from "./lazy";
 import { Popover } from "./popover";
+import "./export_menu.css";
 import "./filter_chips.css";
 
-function setFilters(filters: Filter[]) {
-    patchView({ filters, root: [] });
-}
-
-function FilterForm(props: { old?: Filter; done: (f: Filter) => void }) {
-    const [kind, setKind] = useState<FilterKind>(props.old?.kind ?? "focus");
-    const [value, setValue] = useState(props.old?.value ?? "");
-    const words = FILTER_WORDS.find((w) => w.kind === kind);
-    return (
-        <form
-            class="filter-form"
-            onSubmit={(e) => {
-                e.preventDefault();
-                if (value.trim()) props.done({ kind, value: value.trim() });
-            }}
-        >
-            <select
-                aria-label="What the filter does"
-                value={kind}
-                onChange={(e) => setKind(e.currentTarget.value as FilterKind)}
-            >
-                {FILTER_WORDS.map((w) => (
-                    <option key={w.kind} value={w.kind}>
-                        {w.title}
-                    </option>
-                ))}
-            </select>
-            <small>{words?.note}</small>
-            <input
-                class="mono"
-                autofocus
-                aria-label="Regex"
-                placeholder={kind.startsWith("tag") ? "key=regex" : "regex: function, file, binary"}
-                value={value}
-                spellcheck={false}
-                onInput={(e) => setValue(e.currentTarget.value)}
-            />
-            <button type="submit" class="button primary" disabled={!value.trim()}>
-                {props.old ? "Change" : "Add"}
-            </button>
-        </form>
-    );
-}
+const FilterMenu = lazy(async () => (await import("./filter_panel")).FilterMenu);
+const FilterList = lazy(async () => (await import("./filter_panel")).FilterList);
 
 export function AddFilter() {
     return (
         <Popover class="button" title="Filter" label="Filter" align="right">
-            {(close) => (
-                <div class="filter-menu">
-                    <FilterForm
-                        done={(f) => {
-                            close();
-                            addFilter(f);
-                        }}
-                    />
-                    <hr />
-                    {PRESETS.map((p) => (
-                        <button
-                            key={p.title}
-                            type="button"
-                            class="menu-row"
-                            title={`${p.filter.kind}: ${p.filter.value}`}
-                            onClick={() => {
-                                close();
-                                addFilter(p.filter);
-                            }}
-                        >
-                            {p.title}
-                        </button>
-                    ))}
-                </div>
-            )}
+            {(close) => <FilterMenu close={close} />}
         </Popover>
     );
 }
 
 /** Nothing when there are no filters. */
 export function FilterChips() {
-    const filters = state.value.view.filters;
-    if (filters.length === 0) return null;
-    return (
-        <div class="filters" role="group" aria-label="Filters">
-            {filters.map((f, i) => (
-                <span class="filter" key={`${f.kind} ${f.value}`}>
-                    <Popover
-                        class="filter-text mono"
-                        title={`Change: ${f.kind}: ${f.value}`}
-                        label={filterText(f)}
-                    >
-                        {(close) => (
-                            <FilterForm
-                                old={f}
-                                done={(next) => {
-                                    close();
-                                    setFilters(filters.map((x, k) => (k === i ? next : x)));
-                                }}
-                            />
-                        )}
-                    </Popover>
-                    <button
-                        type="button"
-                        class="chip-close"
-                        aria-label={`Drop ${filterText(f)}`}
-                        onClick={() => setFilters(filters.filter((_, k) => k !== i))}
-                    >
-                        <Icon name="close" size={12} />
-                    </button>
-                </span>
-            ))}
-            {filters.length > 1 && (
-                <button type="button" class="button small quiet" onClick={() => setFilters([])}>
-                    Drop all
-                </button>
-            )}
-        </div>
-    );
+    return state.value.view.filters.length > 0 ? <FilterList /> : null;
 }

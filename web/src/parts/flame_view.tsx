@@ -6,7 +6,6 @@ import { FlameChart, type FlameEvents } from "../core/flame_chart";
 import type { FlameTheme } from "../core/flame_colour";
 import type { Hit } from "../core/flame_layout";
 import { hiddenInfo, infoOf, type NodeInfo } from "../core/flame_moves";
-import { flameToPng } from "../core/flame_png";
 import type { FlameDiff, FlameOptions } from "../core/flame_scene";
 import { type FrameTree, nodeAt, pathOf } from "../core/frame_tree";
 import type { ColourMode } from "../core/url";
@@ -144,15 +143,17 @@ function handleOf(c: FlameChart, props: () => FlameViewProps): FlameHandle {
         },
         nextMatch: (step) => c.nextMatch(step),
         matches: () => c.scene?.matches.length ?? 0,
-        png: (title, subtitle) =>
-            flameToPng(props().tree, {
+        png: async (title, subtitle) => {
+            const { flameToPng } = await import("../core/flame_png");
+            return flameToPng(props().tree, {
                 ...optionsOf(props()),
                 title,
                 subtitle,
                 from: c.camera.from,
                 to: c.camera.to,
                 width: c.width,
-            }),
+            });
+        },
     };
 }
 

@@ -1,138 +1,21 @@
 // A scope as a sentence that can be edited: `cpu` of `checkout` where `env=prod` over `last 1 h`. Each
 // part is a chip that opens a picker. Explore shows one, Compare two.
 
-import { useState } from "preact/hooks";
 import { serverNow } from "../api/client";
-import { askLabels, askLabelValues, askServices, askTypes } from "../api/questions";
 import { findLocalFile } from "../api/files";
-import { agoText, rangeText } from "../core/time";
-import { type MatchOp, type Matcher, matcherText, type Scope, selectorText } from "../core/url";
+import { rangeText } from "../core/time";
+import { matcherText, type Scope } from "../core/url";
 import { Icon } from "./icons";
-import { ListPicker } from "./list_picker";
+import { lazy } from "./lazy";
 import { Popover } from "./popover";
-import { RangePicker } from "./range_picker";
-import { useQuery } from "./use_query";
 import "./scope_sentence.css";
 
 type Change = (p: Partial<Scope>) => void;
 
-function ServicePicker(props: { scope: Scope; pick: (service: string) => void }) {
-    const s = props.scope;
-    const [isWide, setWide] = useState(false);
-    const from = isWide ? "now-30d" : s.from;
-    const until = isWide ? "now+1d" : s.until;
-    const q = useQuery(`services ${from} ${until}`, (signal) => askServices(from, until, signal));
-    const now = serverNow();
-    const found = q.data?.map((x) => ({
-        value: x.service,
-        text: x.service || "(no name)",
-        note: agoText(Number(x.last_seen_ns) / 1e6, now),
-    }));
-    const all = found && [{ value: "", text: "all services" }, ...found];
-    return (
-        <>
-            <ListPicker
-                options={q.error ? [] : all}
-                current={s.service}
-                placeholder="Service"
-                isFree
-                empty={q.error?.message}
-                onPick={props.pick}
-            />
-            {!isWide && (
-                <button type="button" class="button small quiet" onClick={() => setWide(true)}>
-                    Those of the last 30 days
-                </button>
-            )}
-        </>
-    );
-}
-
-function TypePicker(props: { scope: Scope; pick: (type: string) => void; types?: string[] }) {
-    const s = props.scope;
-    const key = s.file ? null : `types ${selectorText({ ...s, type: "" })} ${s.from} ${s.until}`;
-    const q = useQuery(key, (signal) => askTypes(s, signal));
-    const own = props.types?.map((t) => ({ value: t }));
-    const options = q.data?.map((t) => ({ value: t.type, note: t.unit }));
-    return (
-        <ListPicker
-            options={s.file ? (own ?? []) : q.error ? [] : options}
-            current={s.type}
-            placeholder="What was measured"
-            isFree={!s.file}
-            empty={q.error?.message ?? "No types in this range."}
-            onPick={props.pick}
-        />
-    );
-}
-
-const OPS: [MatchOp, string][] = [
-    ["=", "is"],
-    ["!=", "is not"],
-    ["=~", "matches"],
-    ["!~", "does not match"],
-];
-
-/** First the label, then how and what; an existing one begins with its values. */
-function LabelPicker(props: { scope: Scope; old?: Matcher; done: (m: Matcher | null) => void }) {
-    const [name, setName] = useState(props.old?.name ?? "");
-    const [op, setOp] = useState<MatchOp>(props.old?.op ?? "=");
-    const s = props.scope;
-    const labels = s.labels.filter((m) => m !== props.old);
-    const asked = { ...s, labels };
-    const where = `${selectorText(asked)} ${s.from} ${s.until}`;
-    const names = useQuery(name ? null : `labels ${where}`, (signal) => askLabels(asked, signal));
-    const values = useQuery(name ? `values ${name} ${where}` : null, (signal) =>
-        askLabelValues(asked, name, signal),
-    );
-    if (!name)
-        return (
-            <ListPicker
-                options={
-                    names.error
-                        ? []
-                        : names.data?.filter((l) => l !== "service.name").map((l) => ({ value: l }))
-                }
-                placeholder="Label"
-                isFree
-                empty={names.error?.message}
-                onPick={setName}
-            />
-        );
-    const isRegex = op === "=~" || op === "!~";
-    return (
-        <>
-            <div class="sentence-ops">
-                <b>{name}</b>
-                <select
-                    aria-label="How it is compared"
-                    value={op}
-                    onChange={(e) => setOp(e.currentTarget.value as MatchOp)}
-                >
-                    {OPS.map(([value, text]) => (
-                        <option key={value} value={value}>
-                            {text}
-                        </option>
-                    ))}
-                </select>
-                {props.old && (
-                    <button type="button" class="button small" onClick={() => props.done(null)}>
-                        Remove
-                    </button>
-                )}
-            </div>
-            <ListPicker
-                key={name}
-                options={values.error ? [] : values.data?.map((v) => ({ value: v }))}
-                current={props.old?.value}
-                placeholder={isRegex ? "Regex, or a value" : "Value"}
-                isFree
-                empty={values.error?.message}
-                onPick={(value) => props.done({ name, op, value })}
-            />
-        </>
-    );
-}
+const ServicePicker = lazy(async () => (await import("./scope_pickers")).ServicePicker);
+const TypePicker = lazy(async () => (await import("./scope_pickers")).TypePicker);
+const LabelPicker = lazy(async () => (await import("./scope_pickers")).LabelPicker);
+const RangePicker = lazy(async () => (await import("./scope_pickers")).RangePicker);
 
 function LabelChips(props: { scope: Scope; change: Change }) {
     const { scope, change } = props;

@@ -16,10 +16,12 @@ import {
 import type { PageName } from "../core/url";
 import { Icon } from "../parts/icons";
 import Explore from "../pages/explore/explore";
-import { Lazy } from "../parts/lazy";
-import { Login } from "./login";
-import { KeyHelp, isHelpOpen, useKeys } from "./keys";
+import { Lazy, lazy } from "../parts/lazy";
+import { isHelpOpen, useKeys } from "./keys";
 import "./shell.css";
+
+const Login = lazy(async () => (await import("./login")).Login);
+const KeyHelp = lazy(async () => (await import("./key_help")).KeyHelp);
 
 const pages: Record<Exclude<PageName, "explore">, Parameters<typeof Lazy>[0]["load"]> = {
     home: () => import("../pages/home/home"),

@@ -7,12 +7,11 @@ import type { ViewName } from "../../core/url";
 import { DetailsBar, status } from "../../parts/details_bar";
 import { FilterChips } from "../../parts/filter_chips";
 import { FrameMenu } from "../../parts/frame_menu";
-import { Lazy } from "../../parts/lazy";
+import { Lazy, lazy } from "../../parts/lazy";
 import { SentenceBar } from "../../parts/sentence_bar";
 import { Empty, ErrorBox } from "../../parts/states";
 import { useDefaultType } from "./defaults";
 import { useExploreKeys } from "./explore_keys";
-import { FileTools } from "./file_tools";
 import { shown, useHead } from "./head";
 import { TabsLine } from "./tabs_line";
 import { ThinNote } from "./thin_note";
@@ -22,7 +21,10 @@ import "./explore.css";
 
 type Loader = Parameters<typeof Lazy>[0]["load"];
 
-const views = import.meta.glob("./views/*.tsx") as Record<string, Loader>;
+const views = import.meta.glob(
+    "./views/{top,tree,callers,graph,source,heat,labels,waits}.tsx",
+) as Record<string, Loader>;
+const FileTools = lazy(async () => (await import("./file_tools")).FileTools);
 const loadNoData: Loader = () => import("./no_data");
 const loadNothingLeft: Loader = () => import("./nothing_left");
 const loadTrail: Loader = () => import("./trail");

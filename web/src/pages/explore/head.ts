@@ -22,6 +22,22 @@ export const shown = signal<Shown>({ head: undefined, error: null });
 /** Views that bring the head along with their picture. */
 const TELLING: readonly ViewName[] = ["flame", "icicle", "waits"];
 
+/**
+ * What shares are of: the whole selection, as pprof does by itself, or what filters leave of it
+ * (view.relative), which is what an answer's own total says.
+ */
+export function useWholeTotal(left: number | undefined): number {
+    const { scope, view } = state.value;
+    const isAsked = !view.relative && view.filters.length > 0;
+    const plain = { ...view, filters: [] };
+    const q = useQuery(
+        isAsked ? `head ${queryKey(scope, plain)}` : null,
+        (signal) => askTop(scope, plain, { limit: 1 }, signal),
+        ticks.value,
+    );
+    return (isAsked ? q.data?.total : left) ?? left ?? 0;
+}
+
 export function useHead() {
     const { scope, view } = state.value;
     const isAsked = !TELLING.includes(view.view) && (scope.type !== "" || scope.file !== "");

@@ -1,13 +1,16 @@
 // The views as tabs, search on the same line, and how the picture is made.
 
 import { addFilter, navigate, patchView, state } from "../../app";
-import type { ColourMode, Granularity, ViewName } from "../../core/url";
+import type { ColourMode, ViewName } from "../../core/url";
 import { AddFilter } from "../../parts/filter_chips";
+import { lazy } from "../../parts/lazy";
 import { Popover } from "../../parts/popover";
 import { SearchBox } from "../../parts/search_box";
-import { exactRegex } from "../../core/filter_presets";
+import { exactRegex } from "../../core/regex";
 import { beforeState } from "../../parts/sentence_bar";
 import "./tabs_line.css";
+
+const OptionsPanel = lazy(async () => (await import("./options_panel")).OptionsPanel);
 
 export const TABS: readonly { view: ViewName; name: string; key: string }[] = [
     { view: "flame", name: "Flame", key: "1" },
@@ -22,17 +25,7 @@ export const TABS: readonly { view: ViewName; name: string; key: string }[] = [
     { view: "waits", name: "Waits", key: "t" },
 ];
 
-const GROUPS: [Granularity, string][] = [
-    ["functions", "function"],
-    ["filefunctions", "function and file"],
-    ["lines", "line"],
-    ["files", "file"],
-    ["packages", "package"],
-    ["binaries", "binary"],
-    ["addresses", "address"],
-];
-
-const COLOURS: [ColourMode, string][] = [
+export const COLOURS: [ColourMode, string][] = [
     ["package", "package"],
     ["kind", "kind of frame"],
     ["binary", "binary"],
@@ -57,20 +50,6 @@ export function compareBefore() {
     navigate(beforeState(state.value.scope));
 }
 
-function Check(props: { name: string; note: string; isOn: boolean; set: (on: boolean) => void }) {
-    return (
-        <label class="tabs-check">
-            <input
-                type="checkbox"
-                checked={props.isOn}
-                onChange={(e) => props.set(e.currentTarget.checked)}
-            />
-            {props.name}
-            <small>{props.note}</small>
-        </label>
-    );
-}
-
 function Options() {
     const v = state.value.view;
     const changed = [v.group !== "functions", v.invert, v.recursion, v.relative].filter(
@@ -82,58 +61,7 @@ function Options() {
             label={changed > 0 ? `Options · ${changed}` : "Options"}
             align="right"
         >
-            {() => (
-                <div class="tabs-options">
-                    <label>
-                        Group by
-                        <select
-                            value={v.group}
-                            onChange={(e) =>
-                                patchView({ group: e.currentTarget.value as Granularity, root: [] })
-                            }
-                        >
-                            {GROUPS.map(([value, text]) => (
-                                <option key={value} value={value}>
-                                    {text}
-                                </option>
-                            ))}
-                        </select>
-                    </label>
-                    <label>
-                        Colour by
-                        <select
-                            value={v.colour}
-                            onChange={(e) =>
-                                patchView({ colour: e.currentTarget.value as ColourMode })
-                            }
-                        >
-                            {COLOURS.map(([value, text]) => (
-                                <option key={value} value={value}>
-                                    {text}
-                                </option>
-                            ))}
-                        </select>
-                    </label>
-                    <Check
-                        name="Inverted"
-                        note="i"
-                        isOn={v.invert}
-                        set={(invert) => patchView({ invert, root: [] })}
-                    />
-                    <Check
-                        name="Collapse recursion"
-                        note="r"
-                        isOn={v.recursion}
-                        set={(recursion) => patchView({ recursion, root: [] })}
-                    />
-                    <Check
-                        name="Shares of what is shown"
-                        note="instead of the whole"
-                        isOn={v.relative}
-                        set={(relative) => patchView({ relative })}
-                    />
-                </div>
-            )}
+            {() => <OptionsPanel />}
         </Popover>
     );
 }

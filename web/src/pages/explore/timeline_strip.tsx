@@ -2,18 +2,21 @@
 
 import { useState } from "preact/hooks";
 import { serverNow } from "../../api/client";
-import { askDeployments, askLabels, askTimeline } from "../../api/questions";
-import { navigate, pageState, patchScope, patchState, patchView, state, ticks } from "../../app";
-import { clockText, parseTime, periodBefore, spanText, timeParam } from "../../core/time";
+import { askDeployments, askTimeline } from "../../api/questions";
+import { navigate, pageState, patchScope, patchView, state, ticks } from "../../app";
+import { clockText, parseTime, timeParam } from "../../core/time";
 import { timelineColumns, type TimelineColumns } from "../../core/timeline";
 import { type Scope, selectorText } from "../../core/url";
 import { Icon } from "../../parts/icons";
-import { ListPicker } from "../../parts/list_picker";
+import { lazy } from "../../parts/lazy";
 import { Popover } from "../../parts/popover";
 import { frozen } from "../../parts/sentence_bar";
 import { type Brush, lineColour, type Marker, TimelineChart } from "../../parts/timeline_chart";
 import { useQuery } from "../../parts/use_query";
 import "./timeline_strip.css";
+
+const SplitPicker = lazy(async () => (await import("../../parts/scope_pickers")).SplitPicker);
+const BrushBar = lazy(async () => (await import("./brush_bar")).BrushBar);
 
 const GROUPS = 500; // beyond the seven that are drawn, only their sum is
 const FOLD_KEY = "vesta.timeline";
@@ -49,12 +52,6 @@ function zoomBy(factor: number) {
 function shiftBy(share: number) {
     const [a, b] = rangeOf(state.value.scope);
     setRange(a + share * (b - a), b + share * (b - a));
-}
-
-function compareRange(s: Scope, from: number, until: number) {
-    const scope = { ...s, from: timeParam(from), until: timeParam(until) };
-    const [a, b] = periodBefore(scope.from, scope.until, serverNow());
-    navigate(pageState("compare", { scope, base: { ...s, from: a, until: b } }));
 }
 
 function useMarkers(s: Scope, columns: TimelineColumns | undefined): Marker[] {
@@ -114,81 +111,8 @@ function SplitBy() {
             label={view.by ? `by ${view.by}` : "Split"}
             align="right"
         >
-            {(close) => <SplitList scope={scope} by={view.by} pick={pick(close)} />}
+            {(close) => <SplitPicker scope={scope} by={view.by} pick={pick(close)} />}
         </Popover>
-    );
-}
-
-function SplitList(props: { scope: Scope; by: string; pick: (by: string) => void }) {
-    const s = props.scope;
-    const q = useQuery(`labels ${selectorText(s)} ${s.from} ${s.until}`, (signal) =>
-        askLabels(s, signal),
-    );
-    const none = { value: "", text: "not split" };
-    return (
-        <ListPicker
-            options={q.error ? [] : q.data && [none, ...q.data.map((l) => ({ value: l }))]}
-            current={props.by}
-            placeholder="Split by label"
-            empty={q.error?.message}
-            onPick={props.pick}
-        />
-    );
-}
-
-function BrushBar(props: { brush: Brush; clear: () => void }) {
-    const { from, until } = props.brush;
-    const now = serverNow();
-    const isShort = until - from < 600e3;
-    const then = (run: () => void) => () => {
-        props.clear();
-        run();
-    };
-    return (
-        <div class="strip-brush" role="toolbar" aria-label="The selected time">
-            <span class="muted">
-                {clockText(from, now, isShort)} – {clockText(until, now, isShort)},{" "}
-                {spanText(until - from)}
-            </span>
-            <button
-                type="button"
-                class="button small primary"
-                onClick={then(() => setRange(from, until))}
-            >
-                Zoom
-            </button>
-            <button
-                type="button"
-                class="button small"
-                onClick={then(() => compareRange(state.value.scope, from, until))}
-            >
-                Compare with the period before
-            </button>
-            <button
-                type="button"
-                class="button small"
-                onClick={then(() =>
-                    patchState({
-                        scope: {
-                            ...state.value.scope,
-                            from: timeParam(from),
-                            until: timeParam(until),
-                        },
-                        view: { ...state.value.view, view: "heat" },
-                    }),
-                )}
-            >
-                Heat map
-            </button>
-            <button
-                type="button"
-                class="strip-tool"
-                aria-label="Clear the selection"
-                onClick={props.clear}
-            >
-                <Icon name="close" size={14} />
-            </button>
-        </div>
     );
 }
 

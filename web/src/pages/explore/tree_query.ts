@@ -4,7 +4,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type FrameTree, nodeAt } from "../../core/frame_tree";
 import { decodeTree } from "../../core/tree_decode";
-import { graft, hiddenBelow } from "../../core/tree_graft";
 import { openUnder } from "../../parts/frame_menu";
 import { type Query, useQuery } from "../../parts/use_query";
 
@@ -24,8 +23,20 @@ interface Opened {
     times: number; // opened again: more nodes are asked for
 }
 
+/** What hidden nodes below a node (and itself) weigh. */
+function hiddenBelow(t: FrameTree, node: number): number {
+    let sum = 0;
+    for (const [at, h] of t.hidden) {
+        let i = at;
+        while (t.depth[i] > t.depth[node]) i = t.parent[i];
+        if (i === node) sum += Math.abs(h.value);
+    }
+    return sum;
+}
+
 /** Asks under a path; where nodes on the way are hidden themselves, under those first. */
 async function openPath(t: FrameTree, o: Opened, ask: AskBytes, signal: AbortSignal) {
+    const { graft } = await import("../../core/tree_graft");
     let tree = t;
     for (let step = 0; step < STEPS_MAX; step++) {
         const { node, isWhole } = nodeAt(tree, o.path);

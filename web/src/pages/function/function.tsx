@@ -12,7 +12,7 @@ import {
 } from "../../api/questions";
 import { href, navigate, pageState, patchScope, patchState, state, ticks } from "../../app";
 import { isGauge } from "../../core/diff";
-import { exactRegex } from "../../core/filter_presets";
+import { exactRegex } from "../../core/regex";
 import { aroundDeploy } from "../../core/starters";
 import { parseTime, timeParam } from "../../core/time";
 import { timelineColumns } from "../../core/timeline";

@@ -2,7 +2,7 @@
 
 import { askTop, plainView, scopeParams } from "../../api/questions";
 import { href, pageState, ticks } from "../../app";
-import { exactRegex } from "../../core/filter_presets";
+import { exactRegex } from "../../core/regex";
 import type { Scope } from "../../core/url";
 import { Amount, Share } from "../../parts/figures";
 import { Skeleton } from "../../parts/states";

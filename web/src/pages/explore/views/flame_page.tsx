@@ -12,16 +12,15 @@ import {
     ticks,
     type FrameTarget,
 } from "../../../app";
-import { exactRegex } from "../../../core/filter_presets";
+import { exactRegex } from "../../../core/regex";
 import type { FrameTree } from "../../../core/frame_tree";
 import { status } from "../../../parts/details_bar";
 import { picture } from "../../../parts/export_menu";
 import { type FlameHandle, FlameView } from "../../../parts/flame_view";
 import { queryKey } from "../../../parts/query_key";
 import { ErrorBox, Loading, Skeleton } from "../../../parts/states";
-import { shown } from "../head";
+import { shown, useWholeTotal } from "../head";
 import { useTree } from "../tree_query";
-import { useWhole } from "./common";
 
 /** What the bar at the bottom says about a tree. */
 export function tellTree(t: FrameTree, note?: string) {
@@ -73,7 +72,7 @@ export default function FlamePage() {
     );
     const tree = q.data;
     const isNow = tree !== undefined && !q.isOld;
-    const whole = useWhole(tree?.head.total);
+    const whole = useWholeTotal(tree?.head.total);
     const handle = usePicture([scope.type, scope.service].filter(Boolean).join(" of "));
     useEffect(() => {
         shown.value = { head: isNow ? tree.head : undefined, error: q.error };
