@@ -8,6 +8,7 @@ import { cssToken, detail, themeChanges } from "../app";
 import { clockText } from "../core/time";
 import type { TimelineColumns } from "../core/timeline";
 import { amountText } from "../core/units";
+import { lineColour } from "./line_colour";
 import "./timeline_chart.css";
 
 export interface Marker {
@@ -32,11 +33,6 @@ const AXIS_W = 56;
 const AXIS_H = 18;
 const PAD = 16;
 const HEAD = 28; // room for what whoever shows it puts there
-
-/** The colours of lines by their slot: also for legends. */
-export function lineColour(slot: number): string {
-    return slot < 0 ? cssToken("--ink-2") : cssToken(`--line-${slot + 1}`);
-}
 
 /** Many lines are told apart by more than their colour. */
 const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];

@@ -2,7 +2,7 @@
 
 import { serverNow } from "../../api/client";
 import { navigate, pageState, patchScope, patchState, state } from "../../app";
-import { clockText, periodBefore, spanText, timeParam } from "../../core/time";
+import { periodBefore, rangeText, spanText, timeParam } from "../../core/time";
 import type { Scope } from "../../core/url";
 import { Icon } from "../../parts/icons";
 import type { Brush } from "../../parts/timeline_chart";
@@ -16,7 +16,6 @@ function compareRange(s: Scope, from: number, until: number) {
 export function BrushBar(props: { brush: Brush; clear: () => void }) {
     const { from, until } = props.brush;
     const now = serverNow();
-    const isShort = until - from < 600e3;
     const then = (run: () => void) => () => {
         props.clear();
         run();
@@ -24,8 +23,7 @@ export function BrushBar(props: { brush: Brush; clear: () => void }) {
     return (
         <div class="strip-brush" role="toolbar" aria-label="The selected time">
             <span class="muted">
-                {clockText(from, now, isShort)} – {clockText(until, now, isShort)},{" "}
-                {spanText(until - from)}
+                {rangeText(timeParam(from), timeParam(until), now)}, {spanText(until - from)}
             </span>
             <button
                 type="button"

@@ -11,10 +11,13 @@ import { Icon } from "../../parts/icons";
 import { lazy } from "../../parts/lazy";
 import { Popover } from "../../parts/popover";
 import { frozen } from "../../parts/sentence_bar";
-import { type Brush, lineColour, type Marker, TimelineChart } from "../../parts/timeline_chart";
+import { lineColour } from "../../parts/line_colour";
+import type { Brush, Marker } from "../../parts/timeline_chart";
 import { useQuery } from "../../parts/use_query";
 import "./timeline_strip.css";
 
+// The charting library comes beside the picture and not before it.
+const TimelineChart = lazy(async () => (await import("../../parts/timeline_chart")).TimelineChart);
 const SplitPicker = lazy(async () => (await import("../../parts/scope_pickers")).SplitPicker);
 const BrushBar = lazy(async () => (await import("./brush_bar")).BrushBar);
 
