@@ -298,6 +298,18 @@ def test_the_server_makes_the_same_file(server, vesta, corpus, tmp_path):
     assert embedded((tmp_path / "y.html").read_text())[1]["total"] == head["total"]
 
 
+def test_it_opens_offline(vesta, corpus, tmp_path):
+    """Chromium runs its script under its own policy, without a server, and shows what it is of."""
+    browser.need_chromium()
+    before, after = (corpus / "pprof" / "series" / f"cpu-0{i}.pb.gz" for i in range(2))
+    vesta("flame", before, "-o", tmp_path / "a.html", "--title", "One side", check=0)
+    vesta("diff", before, after, "-o", tmp_path / "b.html", check=0)
+    for name, title in (("a.html", "One side"), ("b.html", "What changed")):
+        dom = browser.dom(f"file://{tmp_path}/{name}")
+        shown = dom[dom.index('id="app"'):dom.index("<noscript")]
+        assert title in shown and "<canvas" in shown and 'role="tab"' in shown, shown[:2000]
+
+
 def section(head, tree, name):
     """A section's bytes; offsets count from the start of the data."""
     length = struct.unpack_from("<I", tree, 12)[0]
