@@ -15,7 +15,7 @@ import { DiffFlame, SideBySide } from "./diff_flame";
 import { DiffTableView } from "./diff_table";
 import { Explain } from "./explain";
 import { Figures, warnings } from "./figures";
-import { sameType, setExtra, type Sides, useDiffTable, useMode } from "./sides";
+import { answeredType, sameType, setExtra, type Sides, useDiffTable, useMode } from "./sides";
 import { SidesBar, swapped } from "./sides_bar";
 import { Starters } from "./starters";
 import { Timelines } from "./timelines";
@@ -128,11 +128,21 @@ function Answer(props: { sides: Sides; type: string; isMixed: boolean }) {
     const mode = useMode(props.type);
     const view = currentView();
     const q = useDiffTable(sides, state.value.view, { limit: 500 });
+    useEffect(() => {
+        answeredType.value = q.data?.type ?? "";
+    }, [q.data]);
     useTableStatus(view === "table" || view === "why" ? q.data : undefined);
     if (q.error)
         return (
             <ErrorBox error={q.error} retry={q.retry}>
-                <p>Nothing is stored for one of the sides, or a filter leaves nothing of it.</p>
+                {q.error.status === 404 && (
+                    <p>Nothing is stored for either side. Choose another time, or other labels.</p>
+                )}
+                <p>
+                    <button type="button" class="button" onClick={() => patchState({ base: null })}>
+                        Choose what to compare
+                    </button>
+                </p>
             </ErrorBox>
         );
     if (!q.data) return <Skeleton rows={14} label="Loading the comparison" />;

@@ -30,7 +30,7 @@ export function warnings(t: Totals, isGauge: boolean, isFile: boolean): string[]
         all.push(
             `A is ${spanText(a)} long and B ${spanText(b)}: amounts differ for that alone. Shares do not.`,
         );
-    if (t.has_statistics === false)
+    if (t.has_statistics === false && t.before.total !== 0 && t.after.total !== 0)
         all.push(
             "No sample counts are known for this type: what is significant cannot be said, and nothing is greyed out.",
         );
@@ -39,7 +39,7 @@ export function warnings(t: Totals, isGauge: boolean, isFile: boolean): string[]
     );
     if (few.length > 0)
         all.push(
-            `Thin data: fewer than ${THIN} samples on ${few.length === 2 ? "both sides" : few[0] === t.before ? "side A" : "side B"}. A wider range says more.`,
+            `Thin data: fewer than ${THIN} samples on ${few.length === 2 ? "both sides" : few[0] === t.before ? "side A" : "side B"}. A ${isFile ? "longer recording" : "wider range"} says more.`,
         );
     return all;
 }

@@ -1,5 +1,6 @@
 // Both sides of the comparison as the page's parts need them: what is asked, and in which mode.
 
+import { signal } from "@preact/signals";
 import {
     askDiff,
     filterParams,
@@ -12,6 +13,9 @@ import { defaultMode } from "../../core/diff";
 import type { DiffMode, Scope, View } from "../../core/url";
 import { type Query, useQuery } from "../../parts/use_query";
 import type { Params } from "../../api/client";
+
+/** What the server took where no type was named. */
+export const answeredType = signal("");
 
 export type CompareView = "flame" | "side" | "table" | "why";
 export type Width = "after" | "before" | "union";

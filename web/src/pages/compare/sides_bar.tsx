@@ -8,6 +8,7 @@ import { Popover } from "../../parts/popover";
 import { ScopeSentence } from "../../parts/scope_sentence";
 import { useQuery } from "../../parts/use_query";
 import { ExportDiff } from "./export_diff";
+import { answeredType } from "./sides";
 import { Starters } from "./starters";
 
 export function swapped(base: Scope | null, scope: Scope): { base: Scope; scope: Scope } {
@@ -33,6 +34,7 @@ export function SidesBar() {
         next[side] = { ...(next[side] ?? scope), ...p };
         patchState(next);
     };
+    const shown = (s: Scope) => (s.type || !base ? s : { ...s, type: answeredType.value });
     return (
         <header class="cmp-bar-top">
             <div class="cmp-sides">
@@ -40,7 +42,7 @@ export function SidesBar() {
                     <div class="cmp-side" role="group" aria-label="Side A, before">
                         <span class="cmp-letter is-a">A</span>
                         <ScopeSentence
-                            scope={base}
+                            scope={shown(base)}
                             types={typesA}
                             onChange={(p) => change("base", p)}
                         />
@@ -49,7 +51,7 @@ export function SidesBar() {
                 <div class="cmp-side" role="group" aria-label="Side B, after">
                     <span class="cmp-letter is-b">B</span>
                     <ScopeSentence
-                        scope={scope}
+                        scope={shown(scope)}
                         types={typesB}
                         onChange={(p) => change("scope", p)}
                     />

@@ -245,7 +245,12 @@ function Services(props: { scope: Scope; go: Go }) {
 }
 
 /** A file for a side: dropped, chosen, or one that is open already. */
-function FileSlot(props: { name: "A" | "B"; value: string; set: (key: string) => void }) {
+function FileSlot(props: {
+    name: "A" | "B";
+    value: string;
+    stored: Scope;
+    set: (key: string) => void;
+}) {
     const input = useRef<HTMLInputElement>(null);
     const [isOver, setOver] = useState(false);
     const take = (list: FileList | null | undefined) => {
@@ -273,7 +278,10 @@ function FileSlot(props: { name: "A" | "B"; value: string; set: (key: string) =>
                 value={props.value}
                 onChange={(e) => props.set(e.currentTarget.value)}
             >
-                <option value="">the selection above</option>
+                <option value="">
+                    stored: {props.stored.type || "profiles"} of{" "}
+                    {props.stored.service || "all services"}
+                </option>
                 {open.map((f) => (
                     <option key={f.key} value={f.key}>
                         {f.name}
@@ -300,14 +308,15 @@ function Files(props: { scope: Scope; go: Go }) {
     const { scope } = props;
     const [a, setA] = useState("");
     const [b, setB] = useState(scope.file);
-    const side = (key: string) =>
-        key ? { ...scope, labels: [], file: key } : { ...scope, file: "" };
+    const base = state.value.base;
+    const stored = scope.file && base && !base.file ? base : { ...scope, file: "" };
+    const side = (key: string) => (key ? { ...scope, labels: [], file: key } : stored);
     return (
         <section class="start-card">
             <h2>Files</h2>
             <p>Two files, or a file against what is stored. Files stay in this window.</p>
-            <FileSlot name="A" value={a} set={setA} />
-            <FileSlot name="B" value={b} set={setB} />
+            <FileSlot name="A" value={a} stored={stored} set={setA} />
+            <FileSlot name="B" value={b} stored={stored} set={setB} />
             <div class="start-row">
                 <button
                     type="button"

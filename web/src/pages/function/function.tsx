@@ -93,7 +93,7 @@ function ServiceTable(props: {
 }) {
     const pick = (service: string) => patchState({ extra: { ...state.value.extra, of: service } });
     return (
-        <div class="fn-scroll">
+        <div class="fn-scroll" role="region" aria-label="By service" tabIndex={0}>
             <table class="table">
                 <thead>
                     <tr>
