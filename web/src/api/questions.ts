@@ -264,6 +264,25 @@ export function askLines(s: Scope, v: View, file: string, signal?: AbortSignal):
     return askJson("lines", s, { ...filterParams(v), file }, signal);
 }
 
+/** The text of a source file, where somebody gave it to the server; a link to it where known. */
+export interface Source {
+    file: string;
+    found: "uploaded" | "map" | "none";
+    service?: string;
+    version?: string;
+    commit?: string;
+    path?: string;
+    is_exact?: boolean;
+    text?: string;
+    link?: string;
+    line_anchor?: string;
+}
+
+export function askSource(s: Scope, file: string, signal?: AbortSignal): Promise<Source> {
+    const of = s.file ? {} : { query: selectorText(s), from: s.from, until: s.until };
+    return getJson("source", { ...of, file }, { signal });
+}
+
 /** The regex that a search means: plain text is a substring in any case, /x/ a regex. */
 export function searchRegex(search: string): string {
     const regex = /^\/(.*)\/$/.exec(search);
