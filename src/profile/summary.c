@@ -15,28 +15,43 @@ static void add_types(struct profile_summary *s, const struct profile *p)
     }
 }
 
-static void add_label_keys(struct profile_summary *s, const struct profile *p, struct budget *b)
+/* What was looked at already: attribute sets, and keys (strings). */
+struct seen_labels {
+    VEC(uint8_t) sets, keys;
+};
+
+static void add_label_keys(struct profile_summary *s, const struct profile *p,
+                           struct seen_labels *seen, struct budget *b)
 {
     const struct dict *d = p->dict;
-    VEC(uint8_t) seen = {0};
 
-    if (!p->attrs || !vec_resize(b, &seen, d->attr_sets.len))
-        return;
-    for (size_t i = 0; i < p->n_samples; i++) {
-        if (seen.data[p->attrs[i]]++)
-            continue;
-        seen.data[p->attrs[i]] = 1;
+    for (size_t i = 0; p->attrs && i < p->n_samples; i++) {
         struct attrs set = d->attr_sets.data[p->attrs[i]];
+        if (seen->sets.data[p->attrs[i]])
+            continue;
+        seen->sets.data[p->attrs[i]] = 1;
         for (uint32_t a = 0; a < set.n; a++) {
             uint32_t key = d->attributes.data[d->attr_ids.data[set.first + a]].key;
-            size_t k = 0;
-            while (k < s->label_keys.len && s->label_keys.data[k] != key)
-                k++;
-            if (k == s->label_keys.len && !vec_push(b, &s->label_keys, key))
-                break;
+            if (!seen->keys.data[key] && !vec_push(b, &s->label_keys, key))
+                return;
+            seen->keys.data[key] = 1;
         }
     }
-    vec_done(b, &seen);
+}
+
+/* One pass over all profiles, of which there may be very many. */
+static void add_labels(struct profile_summary *s, const struct profile_set *set)
+{
+    struct seen_labels seen = {0};
+    struct budget *b = set->budget;
+
+    if (vec_resize(b, &seen.sets, set->dict->attr_sets.len) &&
+        vec_resize(b, &seen.keys, set->dict->strings.len)) {
+        for (size_t i = 0; i < set->profiles.len; i++)
+            add_label_keys(s, set->profiles.data[i], &seen, b);
+    }
+    vec_done(b, &seen.sets);
+    vec_done(b, &seen.keys);
 }
 
 /* Depth of every node at once: a parent's is known before its children's. */
@@ -80,12 +95,12 @@ void profile_summarize(const struct profile_set *set, struct profile_summary *re
         ret->has_times |= p->time_ns != NULL;
         ret->has_links |= p->link != NULL;
         add_types(ret, p);
-        add_label_keys(ret, p, set->budget);
         if (p->time_unix_ns && (!ret->time_unix_ns || p->time_unix_ns < ret->time_unix_ns))
             ret->time_unix_ns = p->time_unix_ns;
         if (p->duration_ns > ret->duration_ns)
             ret->duration_ns = p->duration_ns;
     }
+    add_labels(ret, set);
     add_depths(ret, set);
 }
 
