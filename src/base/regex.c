@@ -10,6 +10,7 @@ struct regex {
     pcre2_code *code;
     pcre2_match_data *match;
     pcre2_match_context *context;
+    const atomic_bool *cancelled; /* may be NULL */
 };
 
 /* Steps one match may take; a name is short, so an honest pattern needs far fewer. */
@@ -53,6 +54,11 @@ void regex_free(struct regex *re)
     free(re);
 }
 
+void regex_set_cancel(struct regex *re, const atomic_bool *cancelled)
+{
+    re->cancelled = cancelled;
+}
+
 static struct bytes group(const struct regex *re, struct bytes text, size_t n)
 {
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->match);
@@ -66,6 +72,8 @@ static struct bytes group(const struct regex *re, struct bytes text, size_t n)
 static int search(const struct regex *re, struct bytes *text, size_t from)
 {
     static const uint8_t nothing[1];
+    if (re->cancelled && atomic_load_explicit(re->cancelled, memory_order_relaxed))
+        return PCRE2_ERROR_MATCHLIMIT;
     if (!text->data)
         text->data = nothing;
     return pcre2_match(re->code, text->data, text->len, from, 0, re->match, re->context);

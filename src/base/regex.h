@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/bytes.h"
@@ -17,6 +18,10 @@ struct regex;
 int regex_new(struct bytes pattern, struct regex **ret, struct error *err);
 void regex_free(struct regex *re); /* NULL is fine */
 DEFINE_CLEANUP(struct regex *, regex_free)
+
+/* Once this is true, matching is given up at once: one match is bounded, a million of them are not.
+ * NULL: never. */
+void regex_set_cancel(struct regex *re, const atomic_bool *cancelled);
 
 bool regex_matches(const struct regex *re, struct bytes text);
 

@@ -366,7 +366,7 @@ static int choose(struct report *r, struct profile *p)
 {
     const struct report_options *o = &r->o;
     bool root = false, leaf = false;
-    int rc = profile_drop_frames(p, r->err);
+    int rc = profile_drop_frames(p, NULL, r->err);
 
     if (rc < 0)
         return error_prefix(r->err, rc, "drop_frames of the profile");

@@ -35,6 +35,7 @@ bool profile_prune_from(struct profile *p, const struct regex *re);
 /*
  * Takes off the frames that the profile itself calls uninteresting (drop_frames without
  * keep_frames) with everything they called, but never a whole stack. Returns 0, -EINVAL when the
- * profile's patterns make no sense, or -ENOBUFS.
+ * profile's patterns make no sense, or -ENOBUFS. `cancelled` may be NULL; once it is true no more is
+ * taken off.
  */
-int profile_drop_frames(struct profile *p, struct error *err);
+int profile_drop_frames(struct profile *p, const atomic_bool *cancelled, struct error *err);

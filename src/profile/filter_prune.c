@@ -176,7 +176,7 @@ static int compile_whole(const struct dict *d, uint32_t pattern, struct regex **
     return r;
 }
 
-int profile_drop_frames(struct profile *p, struct error *err)
+int profile_drop_frames(struct profile *p, const atomic_bool *cancelled, struct error *err)
 {
     struct budget *b = p->dict->budget;
     CLEANUP(regex_freep) struct regex *drop = NULL, *keep = NULL;
@@ -190,6 +190,9 @@ int profile_drop_frames(struct profile *p, struct error *err)
         r = compile_whole(p->dict, p->keep_frames, &keep, err);
     if (r < 0)
         return r;
+    regex_set_cancel(drop, cancelled);
+    if (keep)
+        regex_set_cancel(keep, cancelled);
     matcher_init(&c.match, drop, b);
     matcher_init(&c.keep, keep, b);
     c.match.simplify = c.keep.simplify = true;

@@ -38,14 +38,18 @@ static bool has_filters(const struct query_filters *f)
 static int filter(const struct query *q, struct profile *p, struct buf *warnings, struct error *err)
 {
     struct label_units units = {0};
+    struct query_filters filters = q->filters;
     int r;
     if (!has_filters(&q->filters))
         return 0;
+    filters.cancelled = q->cancelled;
     if (label_units_build(p, &units, NULL))
-        r = query_filter(&q->filters, &units, p, warnings, err);
+        r = query_filter(&filters, &units, p, warnings, err);
     else
         r = budget_error(p->dict->budget, err);
     label_units_done(&units);
+    if (r == 0 && q->cancelled && atomic_load(q->cancelled))
+        r = error_set(err, -ECANCELED, "the question was given up while names were matched");
     return r;
 }
 

@@ -69,6 +69,9 @@ static int compile_all(const struct query_filters *f, const struct label_units *
 
     for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
         rc = compile(all[i].name, all[i].text, all[i].ret, err);
+    for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
+        if (*all[i].ret)
+            regex_set_cancel(*all[i].ret, f->cancelled);
     if (rc == 0)
         rc = compile_tags(p, units, "tagfocus", f->tagfocus, &p->tagfocus, err);
     if (rc == 0)

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "profile/labels.h"
@@ -13,6 +15,8 @@ struct query_filters {
     /* Tag filters: regex, key=regex, or numeric ranges with units. */
     const char *tagfocus, *tagignore;
     const char *taghide, *tagshow; /* regexes of tag keys */
+
+    const atomic_bool *cancelled; /* may be NULL; once true, patterns match nothing more */
 };
 
 /*

@@ -301,9 +301,11 @@ static int supply(void *ctx, const struct query *q, struct profile_set *set, str
     if (r < 0)
         return r;
     struct profile *p = set->profiles.data[first];
-    r = profile_drop_frames(p, err);
+    r = profile_drop_frames(p, q->cancelled, err);
     if (r < 0)
         return error_prefix(err, r, "drop_frames of the profile");
+    if (q->cancelled && atomic_load(q->cancelled))
+        return error_set(err, -ECANCELED, "the question was given up while frames were dropped");
     part->asked->from_ns = p->time_unix_ns;
     if (__builtin_add_overflow(p->time_unix_ns, p->duration_ns, &part->asked->to_ns))
         part->asked->to_ns = p->time_unix_ns;

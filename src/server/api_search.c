@@ -32,6 +32,7 @@ static int run_search(struct api_query *q, struct error *err)
     int r = regex_new(bytes_of(api_text(q, "match")), &re, err);
     if (r < 0)
         return error_prefix(err, r, "match");
+    regex_set_cancel(re, q->query.cancelled);
     r = api_merge(q, &m, err);
     if (r < 0)
         return r;

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import time
 import urllib.parse
 
 import pytest
@@ -165,6 +166,15 @@ def test_broken_bodies_are_refused_and_the_server_lives(server, corpus):
         status, _, reply = server.post("/api/v1/file/info", body=body)
         assert status in (200, 400, 413), (body[:20], reply[:200])
     assert server.get("/healthz")[0] == 200
+
+
+def test_patterns_without_end_stop_with_the_question(new_server):
+    """The names and the pattern are one's own: the time that a question may take still holds."""
+    server = new_server("--limits-query-timeout", "1s")
+    names = b"".join(b"%s%d 1\n" % (b"a" * 40, i) for i in range(5000))
+    begun = time.monotonic()
+    assert "took longer" in answer(server, "top", names, status=504, focus="((a+)+)+[xy]")["error"]
+    assert time.monotonic() - begun < 8
 
 
 def test_a_bomb_is_refused(server):

@@ -150,7 +150,7 @@ static void frames_that_the_profile_calls_uninteresting_go(struct test *t)
         add(&f, "main;malloc(int);z", 8);
         f.p->drop_frames = dict_cstring(f.set->dict, cases[i].drop);
         f.p->keep_frames = cases[i].keep ? dict_cstring(f.set->dict, cases[i].keep) : 0;
-        CHECK_INT(t, profile_drop_frames(f.p, NULL), 0);
+        CHECK_INT(t, profile_drop_frames(f.p, NULL, NULL), 0);
         CHECK_STR(t, rows(f.p), cases[i].want);
         fixture_done(&f);
     }
@@ -162,9 +162,9 @@ static void bad_patterns_of_a_profile_are_refused(struct test *t)
     struct error err;
 
     fixture_init(&f);
-    CHECK_INT(t, profile_drop_frames(f.p, NULL), 0);
+    CHECK_INT(t, profile_drop_frames(f.p, NULL, NULL), 0);
     f.p->drop_frames = dict_cstring(f.set->dict, "a(");
-    CHECK_INT(t, profile_drop_frames(f.p, &err), -EINVAL);
+    CHECK_INT(t, profile_drop_frames(f.p, NULL, &err), -EINVAL);
     CHECK(t, strstr(err.text, "bad regular expression \"^(a()$\""));
     fixture_done(&f);
 }
@@ -410,7 +410,7 @@ static bool run_filter(struct fixture *f, int which)
         ok = profile_prune_from(f->p, re);
         break;
     case 3:
-        ok = profile_drop_frames(f->p, NULL) == 0;
+        ok = profile_drop_frames(f->p, NULL, NULL) == 0;
         break;
     case 4:
         ok = profile_filter_tag_keys(f->p, re, re, &x, &y);
