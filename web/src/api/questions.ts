@@ -395,7 +395,7 @@ export function diffParams(before: Scope, after: Scope): { params: Params; body?
 export async function askDiff(
     before: Scope,
     after: Scope,
-    route: "diff" | "diff/table",
+    route: "diff" | "diff/table" | "diff.html",
     params: Params,
     how: Asking = {},
 ): Promise<Response> {

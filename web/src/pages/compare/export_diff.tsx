@@ -10,7 +10,7 @@ import { Icon } from "../../parts/icons";
 import { Popover } from "../../parts/popover";
 import { frozenState } from "../../parts/sentence_bar";
 
-async function answer(route: "diff" | "diff/table", more: Params): Promise<Response> {
+async function answer(route: "diff" | "diff/table" | "diff.html", more: Params): Promise<Response> {
     const { base, scope, view } = state.value;
     const params = { ...filterParams(view), ...frameParams(view), ...more };
     return askDiff(base ?? scope, scope, route, params);
@@ -49,6 +49,12 @@ const KINDS: { name: string; note: string; file: string; get: () => Promise<Blob
         file: "compare-tree.json",
         get: async () =>
             (await answer("diff", { max_nodes: 100000, invert: state.value.view.invert })).blob(),
+    },
+    {
+        name: "HTML",
+        note: "the flame graph in one file",
+        file: "compare.html",
+        get: async () => (await answer("diff.html", { invert: state.value.view.invert })).blob(),
     },
     { name: "Table as CSV", note: "for a spreadsheet", file: "compare.csv", get: csv },
 ];
