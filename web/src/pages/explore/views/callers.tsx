@@ -18,6 +18,7 @@ import { FileName, FrameName } from "../../../parts/frame_name";
 import { Empty, ErrorBox, Loading } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
 import { faceOf, NothingHere, openRowMenu, questionKey, RelativeToggle, useWhole } from "./common";
+import { CallersFlames } from "./callers_flames";
 import "./callers.css";
 
 /** Goes to a function, a step that "back" undoes. */
@@ -249,6 +250,8 @@ function Side(props: { title: string; none: string; rows: readonly CallRow[]; sh
     );
 }
 
+const countOf = (n: number, what: string) => `${countText(n)} ${what}${n === 1 ? "" : "s"}`;
+
 function Sandwich(props: { name: string }) {
     const { scope, view } = state.value;
     const q = useQuery<Callers>(
@@ -291,8 +294,8 @@ function Sandwich(props: { name: string }) {
             <div class="view">
                 <div class="view-bar">
                     <span>
-                        {countText(q.data.callers.length)} callers,{" "}
-                        {countText(q.data.callees.length)} callees, of the whole profile
+                        {countOf(q.data.callers.length, "caller")},{" "}
+                        {countOf(q.data.callees.length, "callee")}, of the whole profile
                     </span>
                     <span class="view-space" />
                     <RelativeToggle />
@@ -314,6 +317,7 @@ function Sandwich(props: { name: string }) {
                         rows={q.data.callees}
                         shares={shares}
                     />
+                    {props.name !== "" && <CallersFlames name={props.name} />}
                 </div>
             </div>
         </Loading>
