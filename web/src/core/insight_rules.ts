@@ -90,7 +90,7 @@ const cpuRules: Rule[] = [
         id: "logging",
         title: "Logging takes much of the CPU",
         kind: "cpu",
-        match: "(^|/)log\\.\\(?\\*?(Logger|Print|Output|Fatal)|log/slog|zap\\.\\(|logrus|zerolog|log4j|logback|slf4j|java/util/logging|logging\\.(Logger|Handler|StreamHandler|LogRecord)|spdlog|glog|^_?_?v?syslog|winston|pino|Serilog",
+        match: "(^|/)log\\.\\(?\\*?(Logger|Print|Output|Fatal)|log/slog|zap\\.\\(|logrus|zerolog|log4j|logback|slf4j|java/util/logging|logging\\.(Logger|Handler|StreamHandler|LogRecord)|spdlog|glog|^_?_?v?syslog|winston|(^|/)pino[./]|Serilog",
         measure: "cum",
         from: 0.05,
         high: 0.15,

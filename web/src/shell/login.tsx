@@ -1,7 +1,7 @@
 // What a server with tokens shows first. The token stays in this browser.
 
 import { useState } from "preact/hooks";
-import { ApiError, apiUrl, needsLogin, send, setToken } from "../api/client";
+import { ApiError, apiUrl, needsLogin, send, setToken, token } from "../api/client";
 import { Command } from "../parts/states";
 
 export function Login(props: { version: string }) {
@@ -9,25 +9,30 @@ export function Login(props: { version: string }) {
     const [problem, setProblem] = useState("");
     const [isBusy, setBusy] = useState(false);
 
+    const keep = () => {
+        setToken(text.trim());
+        needsLogin.value = false;
+    };
     const enter = async (e: Event) => {
         e.preventDefault();
         setBusy(true);
         setProblem("");
-        setToken(text.trim());
+        // Tried first, kept when it is good: until then this form stays, with what it has to say.
+        token.value = text.trim();
         try {
             await send(apiUrl("types", { from: "now-1m" }));
-            needsLogin.value = false;
+            keep();
         } catch (e) {
             const error = e as ApiError;
             // "Nothing stored" is a good answer here.
-            if (error instanceof ApiError && error.status === 404) needsLogin.value = false;
-            else {
-                setToken("");
-                needsLogin.value = true;
-                setProblem(error.message);
+            if (error instanceof ApiError && error.status === 404) {
+                keep();
+                return;
             }
+            token.value = "";
+            setProblem(error.message);
+            setBusy(false);
         }
-        setBusy(false);
     };
     return (
         <main class="login">

@@ -8,6 +8,8 @@ import { countText } from "../../core/units";
 import { selectorText } from "../../core/url";
 import { Confirm } from "../../parts/confirm";
 
+const profilesText = (n: number) => `${countText(n)} ${n === 1 ? "profile" : "profiles"}`;
+
 export function Erase(props: { stat: Stat }) {
     const { scope } = state.value;
     const query = useSignal(
@@ -80,7 +82,7 @@ export function Erase(props: { stat: Stat }) {
                 <p role="status">
                     {n === 0
                         ? "No profile is selected."
-                        : `${countText(n)} profiles are selected. `}
+                        : `${profilesText(n)} ${n === 1 ? "is" : "are"} selected. `}
                     {n > 0 && (
                         <button
                             type="button"
@@ -96,13 +98,13 @@ export function Erase(props: { stat: Stat }) {
             )}
             {isAsking.value && n !== null && (
                 <Confirm
-                    title={`Erase ${countText(n)} profiles?`}
+                    title={`Erase ${profilesText(n)}?`}
                     action="Erase for good"
                     word="erase"
                     isDanger
                     onYes={async () => {
                         const done = await erase({ ...wish(), confirm: true });
-                        said.value = `${countText(done.profiles)} profiles were erased.`;
+                        said.value = `${profilesText(done.profiles)} ${done.profiles === 1 ? "was" : "were"} erased.`;
                         counted.value = null;
                         say("Erased");
                         refresh();

@@ -135,7 +135,7 @@ export default function InsightsPage() {
             <p class="lead">
                 Fixed rules over whole profiles: the same data always gives the same findings.
             </p>
-            <PlainScope all={`the ${TOP_SERVICES} services with most profiles`} />
+            <PlainScope all={`the ${TOP_SERVICES} busiest services`} />
             {found.error && <ErrorBox error={found.error} retry={found.retry} />}
             {!found.data && !found.error && <Skeleton rows={10} label="Checking" />}
             {found.data && !found.error && (
