@@ -37,7 +37,7 @@ function FilterForm(props: { old?: Filter; done: (f: Filter) => void }) {
             <small>{words?.note}</small>
             <input
                 class="mono"
-                autofocus
+                data-focus
                 aria-label="Regex"
                 placeholder={kind.startsWith("tag") ? "key=regex" : "regex: function, file, binary"}
                 value={value}

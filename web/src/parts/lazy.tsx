@@ -4,6 +4,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
+import { focusFirst } from "./popover";
 import { ErrorBox, Skeleton } from "./states";
 
 type Loader = () => Promise<{ default: ComponentType }>;
@@ -63,8 +64,7 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
         }, []);
         useEffect(() => {
             const panel = box.current?.closest<HTMLElement>(".popover-panel");
-            if (Part && panel && document.activeElement === panel)
-                panel.querySelector<HTMLElement>("[autofocus], input, select, button, a")?.focus();
+            if (Part && panel && document.activeElement === panel) focusFirst(panel);
         }, [Part]);
         if (failed) return <p class="muted">This could not be loaded. Reload the page.</p>;
         if (loaded && Part === loaded && !box.current) return <Part {...props} />;

@@ -5,6 +5,12 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "./popover.css";
 
+/** What asks for the focus, else the first that takes it. */
+export function focusFirst(panel: HTMLElement | null | undefined) {
+    const first = (what: string) => panel?.querySelector<HTMLElement>(what);
+    (first("[data-focus]") ?? first("input, select, button, a") ?? panel)?.focus();
+}
+
 export function Popover(props: {
     label: ComponentChildren;
     title: string; // for screen readers, and the tooltip
@@ -26,7 +32,7 @@ export function Popover(props: {
     useEffect(() => {
         if (!isOpen) return;
         const panel = root.current?.querySelector<HTMLElement>(".popover-panel");
-        (panel?.querySelector<HTMLElement>("[autofocus], input, button, a") ?? panel)?.focus();
+        focusFirst(panel);
         const onDown = (e: PointerEvent) => {
             if (!root.current?.contains(e.target as Node)) setOpen(false);
         };
