@@ -64,7 +64,12 @@ function seriesOf(s: Shape): uPlot.Series[] {
                 fill: isOne ? cssToken("--accent-soft") : undefined,
                 width: 1.5,
                 dash: lines.length > 4 ? DASHES[i % DASHES.length] : undefined,
-                points: { show: lone.length > 0, size: 4, filter: () => lone },
+                points: {
+                    show: lone.length > 0,
+                    size: 5,
+                    fill: isOne ? cssToken("--accent") : lineColour(l.slot),
+                    filter: () => lone,
+                },
             };
         }),
     ];

@@ -21,9 +21,16 @@ import "./explore.css";
 
 type Loader = Parameters<typeof Lazy>[0]["load"];
 
-const views = import.meta.glob(
-    "./views/{top,tree,callers,graph,source,heat,labels,waits}.tsx",
-) as Record<string, Loader>;
+const views: Record<Exclude<ViewName, "flame" | "icicle">, Loader> = {
+    top: () => import("./views/top"),
+    tree: () => import("./views/tree"),
+    callers: () => import("./views/callers"),
+    graph: () => import("./views/graph"),
+    source: () => import("./views/source"),
+    heat: () => import("./views/heat"),
+    labels: () => import("./views/labels"),
+    waits: () => import("./views/waits"),
+};
 const FileTools = lazy(async () => (await import("./file_tools")).FileTools);
 const loadNoData: Loader = () => import("./no_data");
 const loadNothingLeft: Loader = () => import("./nothing_left");
@@ -31,8 +38,7 @@ const loadTrail: Loader = () => import("./trail");
 
 function View(props: { name: ViewName }) {
     if (props.name === "flame" || props.name === "icicle") return <FlamePage />;
-    const load = views[`./views/${props.name}.tsx`];
-    return load ? <Lazy load={load} /> : <Empty title="This view is not here yet" />;
+    return <Lazy load={views[props.name]} />;
 }
 
 /** The view, or why there is none. */

@@ -37,7 +37,9 @@ export default function Trail() {
                     )}
                 </span>
             ))}
-            <span class="muted trail-why">{gap ? `${gap.text} ${gap.how}` : here.why}</span>
+            <span class="muted trail-why" title={gap ? gap.how : here.why}>
+                {gap ? `${gap.text} ${gap.how}` : here.why}
+            </span>
             <button
                 type="button"
                 class="chip-close"
