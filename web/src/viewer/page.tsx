@@ -364,20 +364,22 @@ export function ViewerPage(props: { about: About }) {
                     {said.filter(Boolean).join(" · ")}
                 </p>
             </header>
-            <div class="viewer-line">
-                <Tabs />
-                <Tools tree={t} />
-            </div>
-            {!isTable && <Crumbs />}
-            <main
-                id="view"
-                class="viewer-view"
-                role="tabpanel"
-                aria-labelledby={`tab-${tab.value}`}
-            >
-                {!isTable && <Picture unit={unit} />}
-                {tab.value === "top" && <TopTable tree={t} unit={unit} />}
-                {tab.value === "callers" && <Callers tree={t} unit={unit} />}
+            <main class="viewer-main">
+                <div class="viewer-line">
+                    <Tabs />
+                    <Tools tree={t} />
+                </div>
+                {!isTable && <Crumbs />}
+                <div
+                    id="view"
+                    class="viewer-view"
+                    role="tabpanel"
+                    aria-labelledby={`tab-${tab.value}`}
+                >
+                    {!isTable && <Picture unit={unit} />}
+                    {tab.value === "top" && <TopTable tree={t} unit={unit} />}
+                    {tab.value === "callers" && <Callers tree={t} unit={unit} />}
+                </div>
             </main>
             <DetailsBar />
             <Menu />
