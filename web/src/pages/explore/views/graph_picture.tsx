@@ -63,7 +63,6 @@ function Node(props: {
     whole: number;
     look: string;
     isTabStop: boolean;
-    label: string;
     on: JSX.SVGAttributes<SVGGElement>;
     take: (el: SVGGElement | null) => void;
 }) {
@@ -76,7 +75,6 @@ function Node(props: {
             transform={`translate(${at.x} ${at.y})`}
             role="button"
             tabIndex={props.isTabStop ? 0 : -1}
-            aria-label={props.label}
             ref={props.take}
             {...props.on}
         >
@@ -292,7 +290,6 @@ export function GraphPicture(props: { graph: Graph; whole: number }) {
                             whole={whole}
                             look={lookOf(i)}
                             isTabStop={i === stop}
-                            label={`${clipText(n.name) || "(no name)"}, flat ${amountText(n.flat, graph.unit)}, cum ${amountText(n.cum, graph.unit)}, ${shareText(n.cum, whole)}`}
                             take={(el) => {
                                 elements.current[i] = el;
                             }}

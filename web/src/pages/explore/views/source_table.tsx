@@ -42,7 +42,7 @@ interface Look {
 function TextCell(props: { row: SourceRow; look: Look }) {
     const { row, look } = props;
     if (row.isFold)
-        return <span class="source-fold">⋯ {countText(row.until - row.line + 1)} lines</span>;
+        return <span class="source-fold">{countText(row.until - row.line + 1)} lines</span>;
     const text = look.lines?.[row.line - 1];
     if (text !== undefined) return <Code text={text} tokens={look.tokens[row.line - 1] ?? []} />;
     return <FrameName name={row.cost?.functions.join(", ") ?? ""} pattern={look.pattern} />;
@@ -69,7 +69,7 @@ function sourceColumns(look: Look): Column<SourceRow>[] {
             title: "Line",
             kind: "number",
             width: "56px",
-            cell: (r) => <span class="muted">{r.isFold ? "" : r.line || "?"}</span>,
+            cell: (r) => <span class="muted">{r.isFold ? "⋯" : r.line || "?"}</span>,
         },
         figure("flat", "Flat", "Spent on the line itself"),
         figure("cum", "Cum", "Spent on the line and in what it calls"),
