@@ -182,6 +182,8 @@ describe("filters and ranges", () => {
     it("names presets, and others as they are", () => {
         expect(filterText(PRESETS[0].filter)).toBe(PRESETS[0].title);
         expect(filterText({ kind: "hide", value: "x" })).toBe("hide: x");
+        expect(filterText({ kind: "hide", value: "^a.b$" })).toBe("hide: ^a.b$");
+        expect(filterText({ kind: "focus", value: exactRegex("a.(*B)") })).toBe("focus: a.(*B)");
         for (const p of PRESETS) expect(() => new RegExp(p.filter.value)).not.toThrow();
     });
 

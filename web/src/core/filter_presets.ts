@@ -1,8 +1,9 @@
 // The filters by the names that other tools use, and the ones that people want again and again.
 
+import { exactRegex } from "./regex";
 import type { Filter, FilterKind } from "./url";
 
-export { exactRegex } from "./regex";
+export { exactRegex };
 
 export interface FilterWords {
     kind: FilterKind;
@@ -62,8 +63,10 @@ export const PRESETS: readonly Preset[] = [
     { title: "Kernel only", filter: { kind: "show", value: "\\[kernel|vmlinux|\\.ko(\\.|$)" } },
 ];
 
-/** A chip's text: presets by their name, others as they are. */
+/** A chip's text: presets by their name, the regex of one exact name as that name, others as is. */
 export function filterText(f: Filter): string {
     const preset = PRESETS.find((p) => p.filter.kind === f.kind && p.filter.value === f.value);
-    return preset ? preset.title : `${f.kind}: ${f.value}`;
+    if (preset) return preset.title;
+    const name = f.value.slice(1, -1).replace(/\\(.)/g, "$1");
+    return `${f.kind}: ${exactRegex(name) === f.value ? name : f.value}`;
 }
