@@ -149,7 +149,7 @@ test("search tells the share of the whole; Enter makes a filter, Escape clears",
 test("the timeline: drag to zoom, to compare, and to the heat map; deploys lead to before and after", async ({ page, server }) => {
     const drag = async () => {
         await visit(page, server, EXPLORE);
-        const box = await page.locator(".timeline .u-over").boundingBox();
+        const box = await page.locator(".timeline-surface").boundingBox();
         await page.mouse.move(box.x + box.width * 0.4, box.y + box.height / 2);
         await page.mouse.down();
         await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2, { steps: 4 });

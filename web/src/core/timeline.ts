@@ -17,7 +17,7 @@ export interface Line {
 }
 
 export interface TimelineColumns {
-    from: number; // seconds since 1970, as uPlot takes them
+    from: number; // seconds since 1970
     until: number;
     step: number;
     x: number[];

@@ -30,7 +30,7 @@ const COUNTS: [number, string][] = [
 ];
 
 /** How many nanoseconds, or bytes, the profile's unit is; what the ladder is. */
-function ladderOf(unit: string): { factor: number; steps: [number, string][] } | null {
+export function ladderOf(unit: string): { factor: number; steps: [number, string][] } | null {
     switch (unit) {
         case "nanoseconds":
         case "ns":

@@ -1,11 +1,11 @@
-// Values over time, drawn by uPlot: drag to select, gaps stay gaps, deployments are thin lines with a
-// flag, captures a tinted band. Whoever shows it decides what a selection means.
+// Values over time: drag to select, gaps stay gaps, deployments are thin lines with a flag, captures a
+// tinted band. Whoever shows it decides what a selection means.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
+import { useEffect, useRef } from "preact/hooks";
 import { cssToken, detail, themeChanges } from "../app";
 import { clockText } from "../core/time";
+import { TimeChart } from "../core/time_chart";
+import type { ChartData, ChartLook } from "../core/time_draw";
 import type { TimelineColumns } from "../core/timeline";
 import { amountText } from "../core/units";
 import { lineColour } from "./line_colour";
@@ -37,13 +37,6 @@ const HEAD = 28; // room for what whoever shows it puts there
 /** Many lines are told apart by more than their colour. */
 const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];
 
-/** Points that no line touches: they would not be seen. */
-function lonePoints(values: readonly (number | null | undefined)[]): number[] {
-    const there = values.map((v, i) => ({ v, i })).filter((p) => p.v !== undefined);
-    const isHole = (k: number) => typeof there[k]?.v !== "number";
-    return there.filter((p, k) => p.v !== null && isHole(k - 1) && isHole(k + 1)).map((p) => p.i);
-}
-
 interface Shape {
     columns: TimelineColumns;
     unit: string;
@@ -51,75 +44,41 @@ interface Shape {
     isBare: boolean;
 }
 
-function seriesOf(s: Shape): uPlot.Series[] {
-    const { lines } = s.columns;
+function dataOf(s: Shape): ChartData {
+    const { from, until, x, lines } = s.columns;
     const isOne = lines.length === 1;
-    return [
-        {},
-        ...lines.map((l, i) => {
-            const lone = lonePoints(l.values);
-            return {
-                label: l.label,
-                stroke: isOne ? cssToken("--accent") : lineColour(l.slot),
-                fill: isOne ? cssToken("--accent-soft") : undefined,
-                width: 1.5,
-                dash: lines.length > 4 ? DASHES[i % DASHES.length] : undefined,
-                points: {
-                    show: lone.length > 0,
-                    size: 5,
-                    fill: isOne ? cssToken("--accent") : lineColour(l.slot),
-                    filter: () => lone,
-                },
-            };
-        }),
-    ];
-}
-
-const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
-
-/** Clock times; the day is said where it begins. */
-function timeTicks(ticks: number[], isShort: boolean): string[] {
-    return ticks.map((t, i) => {
-        const d = new Date(t * 1e3);
-        const isNewDay = i > 0 && new Date(ticks[i - 1] * 1e3).getDate() !== d.getDate();
-        const isMidnight = d.getHours() === 0 && d.getMinutes() === 0;
-        if (isNewDay || isMidnight) return `${MONTHS[d.getMonth()]} ${d.getDate()}`;
-        return clockText(t * 1e3, t * 1e3, isShort);
-    });
-}
-
-function axesOf(s: Shape): uPlot.Axis[] {
-    if (s.isBare) return [{ show: false }, { show: false }];
-    const common = {
-        stroke: cssToken("--ink-2"),
-        font: `11px ${cssToken("--sans")}`,
-        ticks: { show: false },
+    return {
+        from,
+        until,
+        x,
+        unit: s.unit,
+        lines: lines.map((l, i) => ({
+            values: l.values,
+            colour: isOne ? cssToken("--accent") : lineColour(l.slot),
+            fill: isOne ? cssToken("--accent-soft") : undefined,
+            dash: lines.length > 4 ? DASHES[i % DASHES.length] : undefined,
+        })),
     };
-    const isShort = s.columns.until - s.columns.from < 600;
-    return [
-        {
-            ...common,
-            size: AXIS_H,
-            gap: 2,
-            space: 64,
-            grid: { show: false },
-            values: (_, ticks) => timeTicks(ticks, isShort),
-        },
-        {
-            ...common,
-            size: AXIS_W,
-            gap: 4,
-            space: 24,
-            grid: { stroke: cssToken("--line"), width: 1 },
-            values: (_, ticks) => ticks.map((t) => amountText(t, s.unit)),
-        },
-    ];
+}
+
+function lookOf(isBare: boolean): ChartLook {
+    return {
+        ink: cssToken("--ink-2"),
+        grid: cssToken("--line"),
+        surface: cssToken("--surface"),
+        accent: cssToken("--accent"),
+        accentSoft: cssToken("--accent-soft"),
+        font: `11px ${cssToken("--sans")}`,
+        hasAxes: !isBare,
+        pad: isBare
+            ? { top: 2, right: PAD, bottom: 2, left: 8 }
+            : { top: HEAD, right: PAD, bottom: AXIS_H, left: AXIS_W },
+    };
 }
 
 /** What is under the pointer, for the bar at the bottom. */
-function tell(u: uPlot, s: Shape) {
-    const i = u.cursor.idx;
-    if (i === null || i === undefined) {
+function tell(i: number | null, s: Shape) {
+    if (i === null) {
         detail.value = null;
         return;
     }
@@ -132,50 +91,6 @@ function tell(u: uPlot, s: Shape) {
         name: clockText(at * 1e3, Date.now(), true),
         note: parts.filter(Boolean).join("   ") || "nothing came in",
     };
-}
-
-function make(box: HTMLElement, s: Shape, onBrush: (b: Brush) => void): uPlot {
-    let isShift = false;
-    const u = new uPlot(
-        {
-            width: Math.max(80, box.clientWidth),
-            height: s.height,
-            padding: s.isBare ? [2, PAD, 2, 8] : [HEAD, PAD, 0, 0],
-            legend: { show: false },
-            cursor: {
-                drag: { x: true, y: false, setScale: false, dist: 4 },
-                y: false,
-                points: { size: 6 },
-            },
-            scales: {
-                x: { time: true, range: () => [s.columns.from, s.columns.until] },
-                // From zero: heights are compared, and a flat line must not look like a storm.
-                y: { range: (_, lo, hi) => [Math.min(0, lo ?? 0), hi > 0 ? hi * 1.05 : 1] },
-            },
-            axes: axesOf(s),
-            series: seriesOf(s),
-            hooks: {
-                setCursor: [(u) => tell(u, s)],
-                setSelect: [
-                    (u) => {
-                        const { left, width } = u.select;
-                        if (width < 4) return;
-                        const from = u.posToVal(left, "x") * 1e3;
-                        onBrush({ from, until: u.posToVal(left + width, "x") * 1e3, isShift });
-                    },
-                ],
-            },
-        },
-        [s.columns.x, ...s.columns.lines.map((l) => l.values)] as uPlot.AlignedData,
-        box,
-    );
-    u.over.addEventListener("mousedown", (e) => {
-        isShift = e.shiftKey;
-    });
-    u.over.addEventListener("mouseleave", () => {
-        detail.value = null;
-    });
-    return u;
 }
 
 function Overlay(props: { shape: Shape; markers: readonly Marker[]; bands: readonly Band[] }) {
@@ -235,38 +150,34 @@ export function TimelineChart(props: {
     onBrush: (b: Brush) => void;
 }) {
     const box = useRef<HTMLDivElement>(null);
-    const plot = useRef<uPlot | null>(null);
-    const [isReady, setReady] = useState(false);
-    const brushing = useRef(props.onBrush);
-    brushing.current = props.onBrush;
+    const chart = useRef<TimeChart | null>(null);
     const shape = { ...props, isBare: props.isBare ?? false };
+    const now = useRef(shape); // what listeners see
+    now.current = shape;
     const theme = themeChanges.value;
 
     useEffect(() => {
         if (!box.current) return;
-        const u = make(box.current, shape, (b) => brushing.current(b));
-        plot.current = u;
-        setReady(true);
-        const watch = new ResizeObserver(() => {
-            const width = box.current?.clientWidth ?? 0;
-            if (width > 0) u.setSize({ width, height: props.height });
+        const made = new TimeChart(box.current, {
+            onHover: (i) => tell(i, now.current),
+            onSelect: ({ from, until, isShift }) =>
+                now.current.onBrush({ from: from * 1e3, until: until * 1e3, isShift }),
         });
-        watch.observe(box.current);
+        chart.current = made;
         return () => {
-            watch.disconnect();
-            u.destroy();
-            plot.current = null;
+            chart.current = null;
+            made.destroy();
         };
+    }, []);
+
+    useEffect(() => {
+        chart.current?.update(dataOf(shape), lookOf(shape.isBare), shape.height);
     }, [props.columns, props.unit, props.height, props.isBare, theme]);
 
     useEffect(() => {
-        const u = plot.current;
-        if (!u || !isReady) return;
         const b = props.brush;
-        const left = b ? u.valToPos(b.from / 1e3, "x") : 0;
-        const width = b ? u.valToPos(b.until / 1e3, "x") - left : 0;
-        u.setSelect({ left, width, top: 0, height: width ? u.over.clientHeight : 0 }, false);
-    }, [props.brush, isReady, props.columns]);
+        chart.current?.select(b ? [b.from / 1e3, b.until / 1e3] : null);
+    }, [props.brush]);
 
     return (
         <div class="timeline" role="group" aria-label={props.label}>

@@ -12,12 +12,10 @@ import { lazy } from "../../parts/lazy";
 import { Popover } from "../../parts/popover";
 import { frozen } from "../../parts/sentence_bar";
 import { lineColour } from "../../parts/line_colour";
-import type { Brush, Marker } from "../../parts/timeline_chart";
+import { type Brush, type Marker, TimelineChart } from "../../parts/timeline_chart";
 import { useQuery } from "../../parts/use_query";
 import "./timeline_strip.css";
 
-// The charting library comes beside the picture and not before it.
-const TimelineChart = lazy(async () => (await import("../../parts/timeline_chart")).TimelineChart);
 const SplitPicker = lazy(async () => (await import("../../parts/scope_pickers")).SplitPicker);
 const BrushBar = lazy(async () => (await import("./brush_bar")).BrushBar);
 
