@@ -76,7 +76,7 @@ export function makePprof({ types = [["cpu", "nanoseconds"]], period = 0, startM
     for (const m of mappings.values())
         out.message(3, new Message().number(1, m.id).number(2, 0x1000 * m.id).number(3, 0x1000 * (m.id + 1)).number(5, text(m.f.binary)).number(6, text(m.f.build ?? "")).number(7, 1));
     for (const l of locations.values())
-        out.message(4, new Message().number(1, l.id).number(2, l.mapping).number(3, l.mapping * 0x1000 + l.id)
+        out.message(4, new Message().number(1, l.id).number(2, l.mapping).number(3, l.mapping ? l.mapping * 0x1000 + l.id : 0)
             .message(4, new Message().number(1, l.func).number(2, l.line)));
     for (const { id, f } of functions.values())
         out.message(5, new Message().number(1, id).number(2, text(f.name)).number(3, text(f.name)).number(4, text(f.file ?? "")));
