@@ -32,7 +32,8 @@ function Teach() {
 /** An hour that ends with what was seen last: found whatever the clocks say. */
 function lastHour(s: Service): Partial<Scope> {
     const seen = Number(s.last_seen_ns) / 1e6;
-    return { from: timeParam(seen - 3600e3 + 120e3), until: timeParam(seen + 120e3) };
+    // Over so long a range the server knows it to the hour.
+    return { from: timeParam(seen - 1800e3), until: timeParam(seen + 3720e3) };
 }
 
 function Pick(props: { text: string; scope: Partial<Scope> }) {
