@@ -18,6 +18,8 @@ export function freePort() {
     });
 }
 
+process.setMaxListeners(50);
+
 export class Server {
     static async start(...args) {
         const s = new Server();
@@ -34,7 +36,8 @@ export class Server {
         this.child = spawn(VESTA, ["server", "--data", this.data, "--listen", `127.0.0.1:${this.port}`,
             "--listen-otlp-grpc", "", "--listen-otlp-http", "", "--log-level", "error", ...this.args],
             { stdio: ["ignore", "ignore", "inherit"] });
-        process.once("exit", () => this.child?.kill("SIGKILL")); // whatever becomes of us
+        if (!this.isWatched) process.once("exit", () => this.child?.kill("SIGKILL")); // whatever becomes of us
+        this.isWatched = true;
         for (let i = 0; i < 200; i++) {
             try {
                 if ((await fetch(`${this.url}/readyz`)).ok) return;

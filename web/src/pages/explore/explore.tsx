@@ -2,11 +2,12 @@
 
 import { useEffect } from "preact/hooks";
 import { findLocalFile } from "../../api/files";
-import { detail, state } from "../../app";
+import { detail, state, ticks } from "../../app";
 import type { ViewName } from "../../core/url";
 import { DetailsBar, status } from "../../parts/details_bar";
 import { FilterChips } from "../../parts/filter_chips";
 import { FrameMenu } from "../../parts/frame_menu";
+import { queryKey } from "../../parts/query_key";
 import { Lazy, lazy } from "../../parts/lazy";
 import { SentenceBar } from "../../parts/sentence_bar";
 import { Empty, ErrorBox } from "../../parts/states";
@@ -46,6 +47,15 @@ function Body() {
     const { scope, view } = state.value;
     const open = useDefaultType();
     useHead();
+    // What stood in for the view does not ask: another question gets a view again.
+    const question = `${view.view} ${queryKey(scope, view)} ${ticks.value}`;
+    useEffect(
+        () => () => {
+            const { error, head } = shown.peek();
+            if (error || head?.total === 0) shown.value = { head: undefined, error: null };
+        },
+        [question],
+    );
     if (scope.file && !findLocalFile(scope.file))
         return (
             <Empty title="The file is not here">
