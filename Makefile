@@ -35,7 +35,7 @@ coverage:
 	@tools/deps.sh lint
 	@python3 tools/coverage.py
 
-bench: bench-formats bench-store bench-server bench-agent
+bench: bench-formats bench-store bench-server bench-agent bench-web
 
 bench-%: build
 	@tools/deps.sh test
