@@ -66,7 +66,8 @@ export class TimeChart {
         this.surface.className = "timeline-surface";
         host.append(this.canvas, this.surface);
         this.listen();
-        this.sizes = new ResizeObserver(() => this.invalidate());
+        // At once: in the next frame, what is drawn now would be seen stretched.
+        this.sizes = new ResizeObserver(() => this.draw());
         this.sizes.observe(host);
     }
 

@@ -54,7 +54,7 @@ function dataOf(s: Shape): ChartData {
         unit: s.unit,
         lines: lines.map((l, i) => ({
             values: l.values,
-            colour: isOne ? cssToken("--accent") : lineColour(l.slot),
+            colour: lineColour(l.slot, lines.length),
             fill: isOne ? cssToken("--accent-soft") : undefined,
             dash: lines.length > 4 ? DASHES[i % DASHES.length] : undefined,
         })),

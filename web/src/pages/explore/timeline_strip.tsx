@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { serverNow } from "../../api/client";
 import { askDeployments, askTimeline } from "../../api/questions";
-import { navigate, pageState, patchScope, patchView, state, ticks } from "../../app";
+import { navigate, pageState, patchScope, patchView, state, themeChanges, ticks } from "../../app";
 import { clockText, parseTime, timeParam } from "../../core/time";
 import { timelineColumns, type TimelineColumns } from "../../core/timeline";
 import { type Scope, selectorText } from "../../core/url";
@@ -121,10 +121,13 @@ function Legend(props: { columns: TimelineColumns }) {
     const lines = props.columns.lines;
     if (lines.length < 2 && !lines[0]?.label) return null;
     return (
-        <ul class="strip-legend" aria-label="Lines">
+        <ul key={themeChanges.value} class="strip-legend" aria-label="Lines">
             {lines.map((l) => (
                 <li key={l.label} title={l.label}>
-                    <span class="strip-key" style={{ background: lineColour(l.slot) }} />
+                    <span
+                        class="strip-key"
+                        style={{ background: lineColour(l.slot, lines.length) }}
+                    />
                     {l.label}
                 </li>
             ))}
