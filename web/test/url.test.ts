@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { emptyState, formatState, parseState, selectorText } from "../src/core/url";
+import {
+    emptyScope,
+    emptyState,
+    formatState,
+    type Matcher,
+    parseState,
+    selectorText,
+} from "../src/core/url";
 
 function again(text: string) {
     const at = text.indexOf("?");
@@ -79,5 +86,34 @@ describe("selectors", () => {
         s.service = 'a"b\\';
         s.labels = [{ name: "env", op: "!~", value: "x" }];
         expect(selectorText(s)).toBe('cpu{service.name="a\\"b\\\\", env!~"x"}');
+    });
+});
+
+describe("labels with awkward names and values", () => {
+    const awkward: Matcher[] = [
+        { name: "env", op: "=", value: "~prod" },
+        { name: "env", op: "=", value: "=prod" },
+        { name: "env", op: "=~", value: "=x" },
+        { name: "env", op: "!=", value: "~x" },
+        { name: "env", op: "!~", value: "=x" },
+        { name: "a=b!c~d%3d", op: "=", value: "" },
+        { name: "größe (m)", op: "=", value: 'say "x"' },
+    ];
+
+    it("come back from the address", () => {
+        for (const m of awkward) {
+            const s = emptyState("explore");
+            s.scope.labels = [m];
+            expect(again(formatState(s)).scope.labels).toEqual([m]);
+        }
+    });
+
+    it("are quoted in a selector where the server takes no bare name", () => {
+        const text = (name: string) =>
+            selectorText({ ...emptyScope(), labels: [{ name, op: "=", value: "v" }] });
+        expect(text("k8s.pod/name_x-1")).toBe('{k8s.pod/name_x-1="v"}');
+        expect(text("two words")).toBe('{"two words"="v"}');
+        expect(text("größe")).toBe('{"größe"="v"}');
+        expect(text('a"b\\c')).toBe('{"a\\"b\\\\c"="v"}');
     });
 });

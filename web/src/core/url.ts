@@ -192,15 +192,30 @@ export function matcherText(m: Matcher): string {
     return m.name + m.op + m.value;
 }
 
+/**
+ * A matcher as the address holds it: as people read it, but for names and values that begin like an
+ * operator. "==" is "=" with such a value behind it.
+ */
+export function matcherParam(m: Matcher): string {
+    const name = m.name.replace(/[%=!~]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+    const op = m.op === "=" && /^[~=]/.test(m.value) ? "==" : m.op;
+    return name + op + m.value;
+}
+
 export function parseMatcher(text: string): Matcher | null {
-    const found = /^([^=!~]+)(=~|!=|!~|=)([\s\S]*)$/.exec(text);
-    return found ? { name: found[1], op: found[2] as MatchOp, value: found[3] } : null;
+    const found = /^([^=!~]+)(=~|!=|!~|==|=)([\s\S]*)$/.exec(text);
+    if (!found) return null;
+    const name = found[1].replace(/%(25|3d|21|7e)/gi, (_, hex) =>
+        String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    return { name, op: (found[2] === "==" ? "=" : found[2]) as MatchOp, value: found[3] };
 }
 
 /** A scope as the selector that the server, the CLI and people read: cpu{service.name="x"}. */
 export function selectorText(s: Scope): string {
     const quote = (v: string) => `"${v.replace(/["\\]/g, "\\$&").replace(/\n/g, "\\n")}"`;
-    const parts = s.labels.map((m) => `${m.name}${m.op}${quote(m.value)}`);
+    const nameOf = (name: string) => (/^[\w./-]+$/.test(name) ? name : quote(name));
+    const parts = s.labels.map((m) => `${nameOf(m.name)}${m.op}${quote(m.value)}`);
     if (s.service) parts.unshift(`service.name=${quote(s.service)}`);
     return parts.length > 0 ? `${s.type}{${parts.join(", ")}}` : s.type;
 }
@@ -286,7 +301,7 @@ function writeScope(p: URLSearchParams, prefix: string, s: Scope) {
     };
     put("s", s.service, plain.service);
     put("t", s.type, plain.type);
-    for (const m of s.labels) p.append(`${prefix}l`, matcherText(m));
+    for (const m of s.labels) p.append(`${prefix}l`, matcherParam(m));
     put("from", s.from, plain.from);
     put("until", s.until, plain.until);
     put("id", s.id, "");
