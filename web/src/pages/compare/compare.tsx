@@ -5,10 +5,10 @@ import { useEffect } from "preact/hooks";
 import { askTypes, type DiffTable, scopeParams } from "../../api/questions";
 import { detail, patchState, patchView, state } from "../../app";
 import { isGauge } from "../../core/diff";
-
 import { DetailsBar, status } from "../../parts/details_bar";
 import { FrameMenu } from "../../parts/frame_menu";
 import { isTyping, useKeySection } from "../../parts/key_map";
+import { Lazy } from "../../parts/lazy";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
 import { useQuery } from "../../parts/use_query";
 import { DiffFlame, SideBySide } from "./diff_flame";
@@ -22,6 +22,8 @@ import { Timelines } from "./timelines";
 import type { Scope } from "../../core/url";
 import { COMPARE_VIEWS, currentView, Legend, ViewBar } from "./view_bar";
 import "./compare.css";
+
+const loadTrail = () => import("../../parts/trail");
 
 const KEYS = {
     title: "Compare",
@@ -190,12 +192,13 @@ function TwoSides(props: Sides) {
 }
 
 export default function ComparePage() {
-    const { base, scope } = state.value;
+    const { base, scope, symptom } = state.value;
     useCompareKeys();
     return (
         <div class="cmp">
             {base && <h1 class="sr-only">Compare</h1>}
             <SidesBar />
+            {symptom && <Lazy load={loadTrail} />}
             {base ? <TwoSides before={base} after={scope} /> : <NoSides />}
             {base && <DetailsBar />}
             <FrameMenu />

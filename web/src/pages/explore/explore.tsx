@@ -2,8 +2,8 @@
 
 import { useEffect } from "preact/hooks";
 import { findLocalFile } from "../../api/files";
-import { detail, state, ticks } from "../../app";
-import type { ViewName } from "../../core/url";
+import { detail, href, pageState, state, ticks } from "../../app";
+import { emptyScope, type ViewName } from "../../core/url";
 import { DetailsBar, status } from "../../parts/details_bar";
 import { FilterChips } from "../../parts/filter_chips";
 import { FrameMenu } from "../../parts/frame_menu";
@@ -35,7 +35,7 @@ const views: Record<Exclude<ViewName, "flame" | "icicle">, Loader> = {
 const FileTools = lazy(async () => (await import("./file_tools")).FileTools);
 const loadNoData: Loader = () => import("./no_data");
 const loadNothingLeft: Loader = () => import("./nothing_left");
-const loadTrail: Loader = () => import("./trail");
+const loadTrail: Loader = () => import("../../parts/trail");
 
 function View(props: { name: ViewName }) {
     if (props.name === "flame" || props.name === "icicle") return <FlamePage />;
@@ -60,9 +60,12 @@ function Body() {
         return (
             <Empty title="The file is not here">
                 <p>
-                    This address is of a file that was opened in another window. Open it again; to
-                    share it, keep it on the server first.
+                    This file was only in the tab that opened it: a reload or another window does
+                    not have it. Open it again; to share it, keep it on the server.
                 </p>
+                <a class="button" href={href(pageState("open", { scope: emptyScope() }))}>
+                    Open file
+                </a>
             </Empty>
         );
     if (open.error) return <ErrorBox error={open.error} />;

@@ -15,6 +15,7 @@ import { amountText, changeText, threeDigits } from "../../core/units";
 import { DetailsBar } from "../../parts/details_bar";
 import { FrameMenu } from "../../parts/frame_menu";
 import { Icon } from "../../parts/icons";
+import { Lazy } from "../../parts/lazy";
 import { ScopeSentence } from "../../parts/scope_sentence";
 import { Command, Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
 import { TimelineChart } from "../../parts/timeline_chart";
@@ -25,6 +26,8 @@ import { GrowthTable } from "./growth_table";
 import { Holders } from "./holders";
 import { VerdictCard } from "./verdict";
 import "./memory.css";
+
+const loadTrail = () => import("../../parts/trail");
 
 const WORDS = {
     leak: "grows",
@@ -278,7 +281,7 @@ function OfService(props: { scope: Scope }) {
 export default function MemoryPage() {
     const s = state.value;
     // Files are one moment: their place is Explore.
-    const scope = { ...s.scope, file: "" };
+    const scope = { ...s.scope, file: "", id: "", trace: "", span: "" };
     return (
         <div class="mem">
             <header class="mem-bar">
@@ -299,6 +302,7 @@ export default function MemoryPage() {
                     <Icon name="refresh" />
                 </button>
             </header>
+            {s.symptom && <Lazy load={loadTrail} />}
             <div class="page mem-page">
                 <h1>Memory</h1>
                 {scope.service ? <OfService scope={scope} /> : <PickService scope={scope} />}

@@ -26,6 +26,7 @@ export function spanStates(scope: Scope, at: SpanPlace, service: string) {
         id: "",
         trace: "",
         span: "",
+        file: "",
     };
     const to = (s: Scope): State => ({ ...emptyState("explore"), scope: s });
     return {

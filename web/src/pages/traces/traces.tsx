@@ -4,14 +4,16 @@
 import { askServices } from "../../api/questions";
 import { href, patchState, state, ticks } from "../../app";
 import { typeOfKind } from "../../core/kinds";
-import { findSymptom } from "../../core/symptoms";
 import type { Scope } from "../../core/url";
+import { Lazy } from "../../parts/lazy";
 import { PlainScope } from "../../parts/plain_scope";
 import { useQuery } from "../../parts/use_query";
 import { Group } from "./group";
 import { Groups } from "./groups";
 import { Heaviest } from "./heaviest";
 import "./traces.css";
+
+const loadTrail = () => import("../../parts/trail");
 
 /** The scope with a type that samples are weighed by: the one of the address, or CPU time. */
 function useTypedScope(): Scope | null {
@@ -33,7 +35,6 @@ export default function TracesPage() {
     const scope = useTypedScope();
     const group = s.extra.group ?? "";
     const tab = s.extra.tab === "heaviest" ? "heaviest" : "operations";
-    const symptom = findSymptom(s.symptom);
     return (
         <div class="page traces">
             {group ? (
@@ -45,12 +46,12 @@ export default function TracesPage() {
             ) : (
                 <h1>Traces</h1>
             )}
-            {symptom && !group && (
-                <p class="lead">
-                    {symptom.title}: {symptom.steps[s.step]?.why}
-                </p>
-            )}
             <PlainScope />
+            {s.symptom && (
+                <div class="traces-trail">
+                    <Lazy load={loadTrail} />
+                </div>
+            )}
             {!group && (
                 <div class="traces-tabs" role="group" aria-label="What to list">
                     {(

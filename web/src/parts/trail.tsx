@@ -1,10 +1,12 @@
-// The trail from a symptom: where one is, what it shows, and the next step as a link.
+// The trail from a symptom: where one is, what it shows, and the next step as a link. Every page that
+// a step leads to shows it.
 
-import { askTypes } from "../../api/questions";
-import { href, patchState, state } from "../../app";
-import { findSymptom, stepGap, stepState } from "../../core/symptoms";
-import { Icon } from "../../parts/icons";
-import { useQuery } from "../../parts/use_query";
+import { serverNow } from "../api/client";
+import { askDeployments, askTypes } from "../api/questions";
+import { href, patchState, state } from "../app";
+import { findSymptom, stepGap, stepState } from "../core/symptoms";
+import { Icon } from "./icons";
+import { useQuery } from "./use_query";
 import "./trail.css";
 
 export default function Trail() {
@@ -14,7 +16,17 @@ export default function Trail() {
         symptom ? `types of ${s.scope.service} ${s.scope.from} ${s.scope.until}` : null,
         (signal) => askTypes({ ...s.scope, labels: [] }, signal),
     );
+    const isOfDeploy = symptom?.steps.some((step) => step.compare === "deploy");
+    const deploys = useQuery(
+        isOfDeploy && s.scope.service ? `newest deployments of ${s.scope.service}` : null,
+        (signal) => askDeployments(s.scope.service, "now-30d", "now", signal),
+    );
     if (!symptom) return null;
+    const newest = deploys.data?.[0];
+    const facts = {
+        now: serverNow(),
+        deployedAt: newest ? Number(newest.time_ns) / 1e6 : undefined,
+    };
     const available = q.data?.map((t) => t.type) ?? [];
     const here = symptom.steps[s.step] ?? symptom.steps[0];
     const gap = q.data ? stepGap(here, available) : null;
@@ -31,7 +43,7 @@ export default function Trail() {
                             {step.title}
                         </span>
                     ) : (
-                        <a href={href(stepState(s, symptom, i, available))} title={step.why}>
+                        <a href={href(stepState(s, symptom, i, available, facts))} title={step.why}>
                             {step.title}
                         </a>
                     )}
