@@ -4,6 +4,7 @@
 import { useEffect } from "preact/hooks";
 import {
     askDiff,
+    askFileInfo,
     askTypes,
     filterParams,
     flameBytes,
@@ -123,19 +124,18 @@ function WaitsFlame(props: { ways: Ways }) {
 
 export default function WaitsView() {
     const { scope } = state.value;
-    const q = useQuery(
+    const q = useQuery<{ type: string }[]>(
         scope.file
-            ? null
+            ? `types of file ${scope.file}`
             : `types ${selectorText({ ...scope, type: "" })} ${scope.from} ${scope.until}`,
-        (signal) => askTypes(scope, signal),
+        async (signal) =>
+            scope.file ? (await askFileInfo(scope.file, signal)).types : askTypes(scope, signal),
         ticks.value,
     );
-    // A file's sides would need two types of one file, which the server compares only by itself.
-    const types = scope.file ? shown.value.head?.types : q.data;
-    const hasNone = !types && scope.file !== "";
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
-    if (!types && !hasNone) return <Skeleton rows={20} />;
-    const ways = waysOf(types ?? []);
+    if (!q.data) return <Skeleton rows={20} />;
+    const ways = waysOf(q.data);
+    // A file's sides would need two types of one file, which the server compares only by itself.
     if (scope.file) ways.wall = "";
     return (ways.wall && ways.cpu) || ways.offcpu ? <WaitsFlame ways={ways} /> : <NoWaits />;
 }
