@@ -58,16 +58,27 @@ export function patchScope(p: Partial<Scope>, how?: { replace?: boolean }) {
 /** Several of these kinds are alternatives; of the others the server takes one, so the new one counts. */
 const JOINING = ["ignore", "hide", "show"];
 
-export function addFilter(f: Filter) {
+/** `more` changes with it, in the same step. */
+export function addFilter(f: Filter, more: Partial<View> = {}) {
     const v = state.value.view;
-    if (v.filters.some((x) => x.kind === f.kind && x.value === f.value)) return;
+    if (v.filters.some((x) => x.kind === f.kind && x.value === f.value)) {
+        if (Object.keys(more).length > 0) patchView(more);
+        return;
+    }
     const rest = v.filters.filter((x) => x.kind !== f.kind || JOINING.includes(f.kind));
-    patchView({ filters: [...rest, f], root: [] });
+    if (rest.length < v.filters.length)
+        say(`The earlier ${f.kind} was replaced: the server takes one`);
+    patchView({ filters: [...rest, f], root: [], ...more });
 }
 
-/** Another page with the same scope; what only this page had goes. */
+/** Pages that can look at a file, a single profile, a trace or a span. */
+const NARROW_PAGES: readonly PageName[] = ["explore", "compare", "open"];
+
+/** Another page with the same scope; what only this page had, and what that one cannot look at, goes. */
 export function pageState(page: PageName, p: Partial<State> = {}): State {
-    return { ...state.value, page, extra: {}, symptom: "", step: 0, ...p };
+    const s = { ...state.value, page, extra: {}, symptom: "", step: 0, ...p };
+    if (NARROW_PAGES.includes(page)) return s;
+    return { ...s, scope: { ...s.scope, file: "", id: "", trace: "", span: "" } };
 }
 
 if (typeof window !== "undefined") {

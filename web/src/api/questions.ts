@@ -26,6 +26,14 @@ export function scopeParams(s: Scope): Params {
     };
 }
 
+/** Sums over time and lists of what there is know no single profile, trace or span. */
+const wide = (s: Scope): Scope => ({ ...s, id: "", trace: "", span: "" });
+
+/** One profile, trace or span, which some questions cannot be asked about. */
+export function isNarrow(s: Scope): boolean {
+    return !s.file && (s.id !== "" || s.trace !== "" || s.span !== "");
+}
+
 export function filterParams(v: View): Params {
     const p: Record<string, string> = {};
     // The server takes one of a kind: several become alternatives where that keeps their meaning
@@ -48,7 +56,7 @@ function fileBody(key: string): Blob {
     const file = findLocalFile(key);
     if (file) return file.bytes;
     throw new ApiError(
-        "This address is of a file that was opened in another browser window. Open the file again; to share it, store it first.",
+        "This file was only in the tab that opened it: a reload or another window does not have it. Open it again; to share it, keep it on the server.",
         0,
         "no_file",
     );
@@ -303,7 +311,7 @@ export function askSearch(
 // ---- Over time, and what there is
 
 export function askTimeline(s: Scope, more: Params = {}, signal?: AbortSignal): Promise<Timeline> {
-    return askJson("timeline", s, more, signal);
+    return askJson("timeline", wide(s), more, signal);
 }
 
 export function askFunction(
@@ -312,11 +320,11 @@ export function askFunction(
     more: Params = {},
     signal?: AbortSignal,
 ): Promise<Timeline> {
-    return askJson("function", s, { function: name, ...more }, signal);
+    return askJson("function", wide(s), { function: name, ...more }, signal);
 }
 
 export function askHeat(s: Scope, more: Params = {}, signal?: AbortSignal): Promise<HeatMap> {
-    return askJson("heatmap", s, more, signal);
+    return askJson("heatmap", wide(s), more, signal);
 }
 
 export async function askServices(
@@ -329,12 +337,13 @@ export async function askServices(
 }
 
 export async function askTypes(s: Scope, signal?: AbortSignal): Promise<TypeName[]> {
-    const p = { ...scopeParams({ ...s, type: "" }) };
+    const p = scopeParams({ ...wide(s), type: "" });
     return (await getJson<{ types: TypeName[] }>("types", p, { signal })).types;
 }
 
 export async function askLabels(s: Scope, signal?: AbortSignal): Promise<string[]> {
-    return (await getJson<{ labels: string[] }>("labels", scopeParams(s), { signal })).labels;
+    const p = scopeParams(wide(s));
+    return (await getJson<{ labels: string[] }>("labels", p, { signal })).labels;
 }
 
 export async function askLabelValues(
@@ -342,7 +351,7 @@ export async function askLabelValues(
     label: string,
     signal?: AbortSignal,
 ): Promise<string[]> {
-    const p = { ...scopeParams(s), label };
+    const p = { ...scopeParams(wide(s)), label };
     return (await getJson<{ values: string[] }>("label_values", p, { signal })).values;
 }
 
@@ -374,6 +383,12 @@ export function askFileInfo(key: string, signal?: AbortSignal): Promise<FileInfo
 
 /** Both sides of a comparison as parameters, and the body when a side is a file. */
 export function diffParams(before: Scope, after: Scope): { params: Params; body?: Blob } {
+    if (isNarrow(before) || isNarrow(after))
+        throw new ApiError(
+            "A comparison is of whole selections, not of one profile, trace or span: drop that chip on both sides.",
+            400,
+            "bad_parameter",
+        );
     const a = before.file ? fileBody(before.file) : null;
     const b = after.file ? fileBody(after.file) : null;
     const side = (s: Scope, prefix: string): Params =>

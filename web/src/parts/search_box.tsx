@@ -60,8 +60,7 @@ export function SearchBox() {
             e.preventDefault();
             clearTimeout(timer.current);
             setText("");
-            patchView({ search: "" }, { replace: true });
-            addFilter({ kind: "focus", value: searchRegex(text.trim()) });
+            addFilter({ kind: "focus", value: searchRegex(text.trim()) }, { search: "" });
         } else if (e.key === "Escape") {
             e.stopPropagation();
             setText("");

@@ -200,6 +200,10 @@ function Filters(props: { filter: SideFilter; isCum: boolean; hasStatistics: boo
     );
 }
 
+function openFunction(r: Row) {
+    navigate(pageState("function", { view: { ...state.value.view, selected: r.name } }));
+}
+
 export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
     const { view, extra } = state.value;
     const [limit, setLimit] = useState(500);
@@ -245,6 +249,8 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
     const columns = useMemo(() => columnsOf(unit, props.mode, max), [unit, props.mode, max]);
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={12} label="Loading the table" />;
+    // The history of a function is that of stored profiles.
+    const isFile = props.sides.before.file !== "" || props.sides.after.file !== "";
     const isWhole = q.data.rows.length >= q.data.all_rows;
     return (
         <Loading isOld={q.isOld}>
@@ -258,9 +264,7 @@ export function DiffTableView(props: { sides: Sides; mode: DiffMode }) {
                 rowKey={(r) => r.name}
                 selected={view.selected}
                 onSelect={(r) => patchView({ selected: r.name }, { replace: true })}
-                onOpen={(r) =>
-                    navigate(pageState("function", { view: { ...view, selected: r.name } }))
-                }
+                onOpen={isFile ? undefined : openFunction}
                 onMenu={(r, x, y) =>
                     openFrameMenu(x, y, { name: r.name, file: "", line: 0, path: [] })
                 }

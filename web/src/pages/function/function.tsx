@@ -33,7 +33,7 @@ import "./function.css";
 
 /** Services: the page begins with all of them, whatever was looked at before. */
 function fleetScope(s: Scope): Scope {
-    return { ...s, service: "" };
+    return { ...s, service: "", file: "", id: "", trace: "", span: "" };
 }
 
 export function useTypeOf(scope: Scope): string | undefined {
@@ -289,7 +289,7 @@ function About(props: { name: string; scope: Scope }) {
                 <FindFunction scope={scope} text={name} />
             </Empty>
         );
-    const asked = state.value.extra.of;
+    const asked = state.value.extra.of ?? state.value.scope.service;
     const picked = rows.find((r) => r.name === asked) ?? rows[0];
     const range: [number, number] = [parseTime(scope.from, now), parseTime(scope.until, now)];
     return (

@@ -8,6 +8,7 @@ import { KINDS } from "../../core/kinds";
 import { RULES } from "../../core/insight_rules";
 import { readMuted, writeMuted } from "../../core/muted";
 import { shareText } from "../../core/units";
+import { emptyScope, type Scope } from "../../core/url";
 import { PlainScope } from "../../parts/plain_scope";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
 import { useQuery } from "../../parts/use_query";
@@ -35,8 +36,14 @@ function chosen(all: Service[], name: string): Service[] {
     return [...all].sort((a, b) => b.profiles - a.profiles).slice(0, TOP_SERVICES);
 }
 
+/** Rules are about services in a range: nothing else of the scope narrows them. */
+function plainScope(): Scope {
+    const { service, from, until } = state.value.scope;
+    return { ...emptyScope(), service, from, until };
+}
+
 async function askAll(signal: AbortSignal) {
-    const { scope } = state.value;
+    const scope = plainScope();
     const all = await askServices(scope.from, scope.until, signal);
     const some = chosen(all, scope.service);
     const checked: Checked[] = [];

@@ -226,9 +226,11 @@ function Middle(props: { answer: Callers; whole: number }) {
             >
                 More…
             </button>
-            <a class="button small" href={href(pageState("function"))}>
-                History
-            </a>
+            {!state.value.scope.file && (
+                <a class="button small" href={href(pageState("function"))}>
+                    History
+                </a>
+            )}
         </div>
     );
 }

@@ -31,6 +31,17 @@ export function useWhole(shown: number | undefined): number {
     return (needsAsking ? whole.data?.total : shown) ?? shown ?? 0;
 }
 
+/** Where a chip of one profile, trace or span cannot count. */
+export function WideNote() {
+    const { service } = state.value.scope;
+    return (
+        <span>
+            Sums over time: this is all of {service || "the selection"} in the range, not only the
+            profile, trace or span.
+        </span>
+    );
+}
+
 /** Marks a function in all views. */
 export function selectFunction(name: string) {
     patchView({ selected: name }, { replace: true });

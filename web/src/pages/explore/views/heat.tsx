@@ -3,8 +3,8 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { serverNow } from "../../../api/client";
-import { askHeat, type HeatMap } from "../../../api/questions";
-import { detail, patchScope, patchState, patchView, state, ticks } from "../../../app";
+import { askHeat, type HeatMap, isNarrow } from "../../../api/questions";
+import { detail, patchScope, patchState, patchView, say, state, ticks } from "../../../app";
 import {
     cellTimes,
     HEAT_ROWS,
@@ -16,7 +16,7 @@ import { clockText, parseTime, spanText, timeParam } from "../../../core/time";
 import { amountText, countText, shareText } from "../../../core/units";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import { questionKey } from "./common";
+import { questionKey, WideNote } from "./common";
 import { gridOf, HeatPicture } from "./heat_picture";
 import "./heat.css";
 
@@ -121,11 +121,17 @@ function Legend(props: { max: number; unit: string; cell: string }) {
 
 function HeatBody(props: { heat: HeatMap; scale: string; rangeMs: number }) {
     const { heat } = props;
+    const { scope } = state.value;
+    const isFile = scope.file !== "";
     const grid = gridOf(heat);
     const { values, sum } = useValues(heat);
     const [said, setSaid] = useState("");
     const cell = spanText(grid.columnMs / grid.rows);
     const choose = (a: number, b: number) => {
+        if (isFile) {
+            say("A file is looked at as a whole: store it to look at a part of its time");
+            return;
+        }
         const [from, until] = cellTimes(grid, a, b);
         detail.value = null;
         patchScope({ from: timeParam(from), until: timeParam(until) });
@@ -145,11 +151,12 @@ function HeatBody(props: { heat: HeatMap; scale: string; rangeMs: number }) {
             <div class="view-bar">
                 <span>
                     Each column is {spanText(grid.columnMs)}, read downwards: a row in it is {cell}.
-                    Click a cell or drag over several to look at that time only.
+                    {!isFile && " Click a cell or drag over several to look at that time only."}
                 </span>
+                {isNarrow(scope) && <WideNote />}
                 <span class="view-space" />
                 <Legend max={heat.max} unit={heat.unit} cell={cell} />
-                <Scales rangeMs={props.rangeMs} current={props.scale} />
+                {!isFile && <Scales rangeMs={props.rangeMs} current={props.scale} />}
                 <button
                     type="button"
                     class="button small"
@@ -183,21 +190,13 @@ export default function HeatView() {
     const now = serverNow();
     const rangeMs = parseTime(scope.until, now) - parseTime(scope.from, now);
     const scale = heatScale(rangeMs, extra.heat ?? "");
-    const step = `${scale.cellMs * HEAT_ROWS}ms`;
+    // A file has its own range, which the server cuts into columns.
+    const step = scope.file ? undefined : `${scale.cellMs * HEAT_ROWS}ms`;
     const q = useQuery<HeatMap>(
-        scope.file ? null : questionKey("heat", scope, { ...view, filters: [] }, step),
+        questionKey("heat", scope, { ...view, filters: [] }, step),
         (signal) => askHeat(scope, { step, rows: HEAT_ROWS }, signal),
         ticks.value,
     );
-    if (scope.file)
-        return (
-            <Empty title="Not for files">
-                <p>
-                    A heat map needs profiles over time. Store the file, and others like it, to see
-                    when something was spent.
-                </p>
-            </Empty>
-        );
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={16} />;
     return (

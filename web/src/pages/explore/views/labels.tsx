@@ -2,7 +2,7 @@
 // only it, all but it, it against the rest.
 
 import { useMemo } from "preact/hooks";
-import { askLabels, askTimeline, type Timeline } from "../../../api/questions";
+import { askLabels, askTimeline, isNarrow, type Timeline } from "../../../api/questions";
 import { detail, href, pageState, patchScope, patchView, state, ticks } from "../../../app";
 import { isMatch, searchPattern } from "../../../core/text_match";
 import { countText, shareText } from "../../../core/units";
@@ -13,7 +13,7 @@ import { FrameName } from "../../../parts/frame_name";
 import { Sparkline } from "../../../parts/sparkline";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
-import { questionKey } from "./common";
+import { questionKey, WideNote } from "./common";
 import "./labels.css";
 
 const MOST_VALUES = 500;
@@ -51,7 +51,7 @@ function withMatcher(s: Scope, m: Matcher): Scope {
 
 /** Compare: the rest before, this value after. */
 function againstRest(label: string, value: string): State {
-    const { scope } = state.value;
+    const scope: Scope = { ...state.value.scope, id: "", trace: "", span: "" };
     const rest: Scope =
         label === "service.name"
             ? { ...scope, service: "", labels: [...scope.labels, { name: label, op: "!=", value }] }
@@ -254,6 +254,7 @@ export default function LabelsView() {
         <div class="view">
             <div class="view-bar">
                 <LabelChoice labels={labels.data} label={label} />
+                {isNarrow(scope) && <WideNote />}
                 {view.filters.length > 0 && (
                     <span>
                         Sums over time know no functions: filters of frames do not count here.
