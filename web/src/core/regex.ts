@@ -1,6 +1,41 @@
-// Names as regexes.
+// Names as regexes. The server's filters search the names of functions, files and binaries as they
+// were measured, whatever frames are grouped by: what stands on screen may be more, or less.
+
+import type { Granularity } from "./url";
+
+function escaped(text: string): string {
+    return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
 
 /** The regex that means exactly this name. */
 export function exactRegex(name: string): string {
-    return `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
+    return `^${escaped(name)}$`;
+}
+
+/** The function that a frame's name on screen is of. */
+export function functionOf(name: string, group: Granularity): string {
+    switch (group) {
+        case "lines":
+        case "addresses": {
+            const bare = name.replace(/^[0-9a-f]{16} /, "");
+            const short = bare.replace(/ \S+:\d+$/, "");
+            return short === bare ? withoutFile(bare) : short;
+        }
+        case "filefunctions":
+            return withoutFile(name);
+        default:
+            return name;
+    }
+}
+
+/** A function's name may have spaces, too: "operator new(unsigned long)" has no file. */
+function withoutFile(name: string): string {
+    return name.replace(/ (<[^<>]*>|[^ ()]*[./][^ ()]*)$/, "");
+}
+
+/** The regex of a filter that means the frame with this name on screen. */
+export function frameRegex(name: string, group: Granularity): string {
+    if (group === "packages") return `^${escaped(name)}(\\.|::)`;
+    if (group === "binaries") return `(^|/)${escaped(name)}$`;
+    return exactRegex(functionOf(name, group));
 }

@@ -12,7 +12,7 @@ import {
     patchView,
     state,
 } from "../app";
-import { exactRegex } from "../core/regex";
+import { frameRegex, functionOf } from "../core/regex";
 import type { FilterKind } from "../core/url";
 import { openUnder } from "./frame_menu";
 import { beforeState, frozenState } from "./sentence_bar";
@@ -24,7 +24,7 @@ interface Entry {
 }
 
 function filterBy(kind: FilterKind, name: string) {
-    addFilter({ kind, value: exactRegex(name) });
+    addFilter({ kind, value: frameRegex(name, state.value.view.group) });
 }
 
 function copying(f: FrameTarget): Entry[] {
@@ -77,21 +77,23 @@ function looking(f: FrameTarget): Entry[] {
                       name: "History of this function",
                       run: () =>
                           navigate(
-                              pageState("function", { view: { ...s.view, selected: f.name } }),
+                              pageState("function", {
+                                  view: { ...s.view, selected: functionOf(f.name, s.view.group) },
+                              }),
                           ),
                   },
                   {
                       name: "Open in Compare",
                       run: () => {
                           const next = beforeState(s.scope);
-                          const focus = { kind: "focus" as const, value: exactRegex(f.name) };
+                          const value = frameRegex(f.name, s.view.group);
                           const filters = s.view.filters.filter((x) => x.kind !== "focus");
                           navigate({
                               ...next,
                               view: {
                                   ...s.view,
                                   selected: f.name,
-                                  filters: [...filters, focus],
+                                  filters: [...filters, { kind: "focus" as const, value }],
                                   root: [],
                               },
                           });
@@ -145,6 +147,7 @@ export function FramePanel(props: { x: number; y: number; frame: FrameTarget }) 
             moveFocus(box.current, e.key);
         }
     };
+    const hasKeys = state.value.page === "explore";
     const groups = [looking(props.frame), filtering(props.frame), copying(props.frame)];
     return (
         <div
@@ -178,7 +181,7 @@ export function FramePanel(props: { x: number; y: number; frame: FrameTarget }) 
                             }}
                         >
                             <span>{e.name}</span>
-                            {e.note && <small>{e.note}</small>}
+                            {e.note && hasKeys && <small>{e.note}</small>}
                         </button>
                     ))}
                 </div>

@@ -6,7 +6,7 @@ import { AddFilter } from "../../parts/filter_chips";
 import { lazy } from "../../parts/lazy";
 import { Popover } from "../../parts/popover";
 import { SearchBox } from "../../parts/search_box";
-import { exactRegex } from "../../core/regex";
+import { frameRegex } from "../../core/regex";
 import { beforeState } from "../../parts/sentence_bar";
 import "./tabs_line.css";
 
@@ -40,10 +40,10 @@ export function nextColour() {
 
 /** What keys and menus do with the function that is selected. */
 export function withSelected(what: "focus" | "hide" | "callers") {
-    const { selected } = state.value.view;
+    const { selected, group } = state.value.view;
     if (!selected) return;
     if (what === "callers") patchView({ view: "callers" });
-    else addFilter({ kind: what, value: exactRegex(selected) });
+    else addFilter({ kind: what, value: frameRegex(selected, group) });
 }
 
 export function compareBefore() {

@@ -4,7 +4,7 @@
 import { useMemo } from "preact/hooks";
 import { flameBytes } from "../../../api/questions";
 import { detail, openFrameMenu, state, ticks } from "../../../app";
-import { exactRegex } from "../../../core/filter_presets";
+import { frameRegex } from "../../../core/regex";
 import type { FrameTree } from "../../../core/frame_tree";
 import { decodeTree } from "../../../core/tree_decode";
 import type { Filter, View } from "../../../core/url";
@@ -56,7 +56,7 @@ function withFilters(view: View, own: Filter[], invert: boolean): View {
 
 export function CallersFlames(props: { name: string }) {
     const { view } = state.value;
-    const exact = exactRegex(props.name);
+    const exact = frameRegex(props.name, view.group);
     const halves = useMemo(
         () => ({
             callers: withFilters(
