@@ -100,6 +100,16 @@ describe("searching", () => {
         expect(nextMatch(new Uint32Array(0), 0, 1)).toBe(-1);
     });
 
+    it("finds frames by their file and binary, too", () => {
+        const is = (search: string) => {
+            const matches = matcherOf(search) ?? (() => false);
+            return [...matchFrames(["f", "g", ""], matches, ["a.c", "b.c", ""], ["", "libx", ""])];
+        };
+        expect(is("a.c")).toEqual([1, 0, 0]);
+        expect(is("LIBX")).toEqual([0, 1, 0]);
+        expect(is("g")).toEqual([0, 1, 0]);
+    });
+
     it("knows callers and callees", () => {
         expect([...familyOf(t, Uint32Array.of(3))]).toEqual([1, 1, 0, 1, 0]);
         expect([...familyOf(t, Uint32Array.of(2))]).toEqual([1, 0, 1, 0, 1]);

@@ -23,9 +23,27 @@ export function matcherOf(search: string): Matcher | null {
     }
 }
 
-/** Per frame: 1 when its name matches. */
-export function matchFrames(names: readonly string[], matches: Matcher): Uint8Array {
-    return Uint8Array.from(names, (name) => (matches(name) ? 1 : 0));
+/** Per frame: 1 when its name matches, or one of the other columns: file and binary, as the server
+ * searches. */
+export function matchFrames(
+    names: readonly string[],
+    matches: Matcher,
+    ...also: (readonly string[])[]
+): Uint8Array {
+    // Few files and binaries have many frames.
+    const known = new Map<string, boolean>();
+    const isMatch = (text: string) => {
+        if (!text) return false;
+        let is = known.get(text);
+        if (is === undefined) {
+            is = matches(text);
+            known.set(text, is);
+        }
+        return is;
+    };
+    return Uint8Array.from(names, (name, i) =>
+        matches(name) || also.some((column) => isMatch(column[i])) ? 1 : 0,
+    );
 }
 
 /** The nodes of some frames, in order (breadth first). The root is none: it is no function. */

@@ -1,8 +1,7 @@
 // Tables from a whole tree, for the viewer that has no server to ask. Never for trees that were cut:
 // what is hidden is in no table. A function that calls itself counts once per stack.
 
-import type { Matcher } from "./flame_search";
-import { sameName } from "./flame_search";
+import { type Matcher, matchFrames, sameName } from "./flame_search";
 import type { FrameTree } from "./frame_tree";
 
 /** Frames with the same name are one function: their numbers, and the names by number. */
@@ -148,7 +147,7 @@ export interface SearchTable {
 }
 
 export function searchTotals(t: FrameTree, matches: Matcher): SearchTable {
-    const isMatch = Uint8Array.from(t.frames.name, (n) => (matches(n) ? 1 : 0));
+    const isMatch = matchFrames(t.frames.name, matches, t.frames.file, t.frames.binary);
     const below = new Uint8Array(t.n);
     const names = new Set<string>();
     const out: SearchTable = { cum: 0, flat: 0, functions: 0 };
