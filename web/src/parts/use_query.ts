@@ -2,7 +2,7 @@
 // pictures are dimmed and not torn down; what has been asked before is there at once.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, needsLogin } from "../api/client";
+import { ApiError, needsLogin, token } from "../api/client";
 
 export interface Query<T> {
     data: T | undefined;
@@ -20,13 +20,30 @@ interface Kept {
 const kept = new Map<string, Kept>();
 const KEPT_MAX = 40;
 const KEPT_MS = 30_000;
+const LARGEST = 8 << 20; // bytes: more is asked for again
+const NODE_BYTES = 48; // of a decoded tree
+let keptFor = token.peek();
+
+/** What is kept; nothing that another token was answered. */
+function keptNow(): Map<string, Kept> {
+    if (keptFor !== token.peek()) kept.clear();
+    keptFor = token.peek();
+    return kept;
+}
+
+function isLarge(value: unknown): boolean {
+    if (value instanceof ArrayBuffer) return value.byteLength > LARGEST;
+    const tree = value as { n?: unknown; parent?: unknown } | null | undefined;
+    return tree?.parent instanceof Uint32Array && Number(tree.n) * NODE_BYTES > LARGEST;
+}
 
 function keep(key: string, value: unknown) {
-    kept.delete(key);
-    kept.set(key, { value, at: Date.now() });
-    for (const oldest of kept.keys()) {
-        if (kept.size <= KEPT_MAX) break;
-        kept.delete(oldest);
+    const all = keptNow();
+    all.delete(key);
+    if (!isLarge(value)) all.set(key, { value, at: Date.now() });
+    for (const [oldest, { at }] of all) {
+        if (all.size <= KEPT_MAX && Date.now() - at < KEPT_MS) break;
+        all.delete(oldest);
     }
 }
 
@@ -49,7 +66,7 @@ export function useQuery<T>(
 
     useEffect(() => {
         if (key === null || isLoggedOut) return;
-        const old = kept.get(key);
+        const old = keptNow().get(key);
         const isAgain = asked.current === `${key} ${tick} ${attempt}`;
         const isFirst = !asked.current.startsWith(`${key} `);
         asked.current = `${key} ${tick} ${attempt}`;

@@ -1,12 +1,13 @@
 // The frame of every page: the rail, the page itself, and what lies above all of it.
 
 import { useEffect } from "preact/hooks";
-import { boot, needsLogin } from "../api/client";
+import { boot, needsLogin, setToken, token } from "../api/client";
 import {
     applyTheme,
     href,
     navigate,
     pageState,
+    refresh,
     setTheme,
     state,
     theme,
@@ -48,6 +49,12 @@ export const RAIL: { page: PageName; name: string; key: string }[] = [
     { page: "admin", name: "Admin", key: "a" },
     { page: "open", name: "Open file", key: "o" },
 ];
+
+/** Without a token: the login where the server wants one, else what everybody may see. */
+function signOut() {
+    setToken("");
+    refresh();
+}
 
 function Rail() {
     const here = state.value.page;
@@ -91,6 +98,18 @@ function Rail() {
                 <Icon name="help" />
                 <span>Keys</span>
             </button>
+            {token.value !== "" && (
+                <button
+                    type="button"
+                    class="rail-item"
+                    onClick={signOut}
+                    title="Sign out: forget the token"
+                    aria-label="Sign out"
+                >
+                    <Icon name="leave" />
+                    <span>Sign out</span>
+                </button>
+            )}
         </nav>
     );
 }
