@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+    cameraAlong,
     easeCamera,
     PITCH,
     panBy,
@@ -163,6 +164,28 @@ describe("bisection", () => {
 });
 
 describe("the camera", () => {
+    it("stays with a node when a newer tree comes", () => {
+        const pair = (a: number, d: number) =>
+            layOut(
+                grow({
+                    name: "",
+                    children: [
+                        { name: "a", self: a },
+                        { name: "d", self: d },
+                    ],
+                }),
+                "after",
+                1,
+            );
+        const was = { layout: pair(80, 20), node: 2 };
+        const now = { layout: pair(60, 40), node: 2 };
+        const c = cameraAlong({ from: 0.8, to: 0.9, scroll: 30 }, was, now);
+        expect(c?.from).toBeCloseTo(0.6);
+        expect(c?.to).toBeCloseTo(0.8);
+        expect(c?.scroll).toBe(30);
+        expect(cameraAlong(WHOLE, was, { layout: pair(60, 0), node: 2 })).toBeNull();
+    });
+
     it("zooms about a point and stays within the picture", () => {
         const c = zoomAt(WHOLE, 0.25, 2);
         expect([c.from, c.to]).toEqual([0.125, 0.625]);

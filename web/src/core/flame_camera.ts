@@ -48,6 +48,24 @@ export function easeCamera(a: Camera, b: Camera, progress: number): Camera {
     return t >= 1 ? b : { from: mid(a.from, b.from), to: mid(a.to, b.to), scroll: b.scroll };
 }
 
+/**
+ * The camera over a newer picture of the same thing: what is seen of a node stays where it is,
+ * although the node may be elsewhere and wider now. Null: one of them has no width.
+ */
+export function cameraAlong(
+    c: Camera,
+    was: { layout: FlameLayout; node: number },
+    now: { layout: FlameLayout; node: number },
+): Camera | null {
+    const a = was.layout.x[was.node];
+    const b = now.layout.x[now.node];
+    const before = was.layout.end[was.node] - a;
+    const after = now.layout.end[now.node] - b;
+    if (!(before > 0) || !(after > 0)) return null;
+    const place = (x: number) => b + ((x - a) / before) * after;
+    return { from: place(c.from), to: place(c.to), scroll: c.scroll };
+}
+
 /** How many rows have something in a range. Below an empty row all are empty. */
 export function rowsWithin(l: FlameLayout, from: number, to: number): number {
     const has = (depth: number) => {

@@ -5,6 +5,7 @@
 import { FlameAria } from "./flame_aria";
 import {
     type Camera,
+    cameraAlong,
     clampCamera,
     easeCamera,
     PITCH,
@@ -82,17 +83,28 @@ export class FlameChart {
     // ---- What is shown
 
     update(o: FlameOptions) {
-        const old = this.scene?.options;
+        const was = this.scene;
+        const old = was?.options;
         // Another tree may be the same one, newer: what is looked at stays where it is.
         const path = old && old.tree !== o.tree ? pathOf(old.tree, this.zoomed) : null;
         const focus = old && old.tree !== o.tree ? pathOf(old.tree, this.focused) : null;
         this.scene = sceneOf(o, this.scene);
         if (path && focus) {
-            this.zoomed = nodeAt(o.tree, path).node;
+            const from = this.zoomed;
+            const to = nodeAt(o.tree, path);
+            this.zoomed = to.node;
             this.focused = nodeAt(o.tree, focus).node;
             this.hover = null;
-            this.easing = null;
-            this.look(this.cameraFor(this.zoomed));
+            const isSame = o.question !== undefined && o.question === old?.question;
+            const along =
+                was && isSame && to.isWhole
+                    ? cameraAlong(
+                          this.easing?.to ?? this.camera,
+                          { layout: was.layout, node: from },
+                          { layout: this.scene.layout, node: to.node },
+                      )
+                    : null;
+            this.look(along ?? this.cameraFor(this.zoomed));
         }
         this.aria.label(
             `${o.isIcicle ? "Icicle" : "Flame"} graph of ${o.tree.n} frames. Arrow keys move, Enter zooms in, Backspace out.`,

@@ -33,6 +33,7 @@ export interface FlameOptions {
     unit: string;
     isIcicle: boolean;
     isRelative: boolean; // shares are of what is zoomed to
+    question?: string; // what the tree answers: another one to the same is the same, newer
 }
 
 export interface FlameScene {
@@ -91,7 +92,8 @@ export function sceneOf(o: FlameOptions, old: FlameScene | null): FlameScene {
     };
     if (!keep || was?.search !== o.search) {
         const matches = matcherOf(o.search);
-        scene.isMatch = matches && matchFrames(t.frames.name, matches);
+        scene.isMatch =
+            matches && matchFrames(t.frames.name, matches, t.frames.file, t.frames.binary);
         scene.matches = scene.isMatch ? nodesOf(t, scene.isMatch) : new Uint32Array(0);
     }
     if (!keep || was?.selected !== o.selected) {

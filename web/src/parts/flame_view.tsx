@@ -36,13 +36,15 @@ export interface FlameViewProps {
     diff?: FlameDiff | null; // of trees with two sides
     unit?: string; // the tree's own when not said
     isRelative?: boolean; // shares of what is zoomed to
+    question?: string; // that the tree answers: a newer answer to it keeps zoom and scroll
     onHover?(detail: Detail | null, node: number): void; // -1: nothing
     onSelect?(name: string, node: number): void; // "": nothing any more
     onZoom?(path: string[], node: number): void;
     onMenu?(x: number, y: number, frame: FrameTarget, node: number): void;
     onOpenHidden?(node: number, path: string[]): void;
     onMatches?(nodes: number): void;
-    /** Keys that the page knows, before the graph's own; true when it was one of them. */
+    /** Keys that the page knows, before the graph's own; true when it was one of them. The root is
+     * no function: it has no name here. */
     onKey?(e: KeyboardEvent, frame: FrameTarget): boolean;
     handle?: { current: FlameHandle | null };
 }
@@ -110,9 +112,14 @@ function eventsOf(chart: () => FlameChart | null, props: () => FlameViewProps): 
             props().onSelect?.(node < 0 ? "" : t.frames.name[t.frame[node]], node);
         },
         onZoom: (node) => props().onZoom?.(pathOf(tree(), node), node),
-        onMenu: (x, y, node) => props().onMenu?.(x, y, targetOf(tree(), node), node),
+        onMenu(x, y, node) {
+            if (node !== 0) props().onMenu?.(x, y, targetOf(tree(), node), node);
+        },
         onOpenHidden: (node) => props().onOpenHidden?.(node, pathOf(tree(), node)),
-        onKey: (e, node) => props().onKey?.(e, targetOf(tree(), node)) ?? false,
+        onKey(e, node) {
+            const frame = targetOf(tree(), node);
+            return props().onKey?.(e, node === 0 ? { ...frame, name: "" } : frame) ?? false;
+        },
     };
 }
 
@@ -127,6 +134,7 @@ function optionsOf(p: FlameViewProps): FlameOptions {
         unit: p.unit ?? p.tree.head.unit ?? "",
         isIcicle: p.isIcicle ?? false,
         isRelative: p.isRelative ?? false,
+        question: p.question,
     };
 }
 

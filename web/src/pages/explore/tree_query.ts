@@ -58,7 +58,7 @@ export function useTree(
     root: readonly string[],
     tick: number,
     turn: (t: FrameTree) => FrameTree = (t) => t,
-): Query<FrameTree> & { open: (path: string[]) => void } {
+): Query<FrameTree> & { open: (path: string[]) => void; question: string } {
     const [opened, setOpened] = useState<{ key: string | null; list: Opened[] }>({ key, list: [] });
     const base = useRef<{ key: string; tick: number; tree: FrameTree } | null>(null);
     const list = opened.key === key ? opened.list : [];
@@ -76,6 +76,9 @@ export function useTree(
         },
         tick,
     );
+    // What the tree on screen answers, which is not yet the key while the next is on its way.
+    const answered = useRef("");
+    if (q.data && !q.isOld) answered.current = key ?? "";
     const open = (path: readonly string[]) => {
         const name = path.join("\n");
         const old = list.find((o) => o.path.join("\n") === name);
@@ -100,5 +103,5 @@ export function useTree(
         openUnder.value = null;
         open(asked);
     }, [asked]);
-    return { ...q, open };
+    return { ...q, open, question: answered.current };
 }

@@ -12,7 +12,7 @@ import {
     ticks,
     type FrameTarget,
 } from "../../../app";
-import { exactRegex } from "../../../core/regex";
+import { frameRegex } from "../../../core/regex";
 import type { FrameTree } from "../../../core/frame_tree";
 import { status } from "../../../parts/details_bar";
 import { picture } from "../../../parts/export_menu";
@@ -42,8 +42,9 @@ export function tellTree(t: FrameTree, note?: string) {
 /** Keys that work on the frame that has the focus. */
 export function frameKey(e: KeyboardEvent, frame: FrameTarget): boolean {
     if (e.ctrlKey || e.metaKey || e.altKey || !frame.name) return false;
-    if (e.key === "f") addFilter({ kind: "focus", value: exactRegex(frame.name) });
-    else if (e.key === "h") addFilter({ kind: "hide", value: exactRegex(frame.name) });
+    const value = frameRegex(frame.name, state.value.view.group);
+    if (e.key === "f") addFilter({ kind: "focus", value });
+    else if (e.key === "h") addFilter({ kind: "hide", value });
     else if (e.key === "s") patchView({ selected: frame.name, view: "callers" });
     else return false;
     return true;
@@ -94,6 +95,7 @@ export default function FlamePage() {
                 selected={view.selected}
                 root={view.root}
                 isRelative={view.relative}
+                question={q.question}
                 handle={handle}
                 onHover={onHover}
                 onSelect={(selected) => patchView({ selected }, { replace: true })}

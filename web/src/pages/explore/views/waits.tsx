@@ -108,6 +108,7 @@ function WaitsFlame(props: { ways: Ways }) {
                 selected={view.selected}
                 root={view.root}
                 isRelative={view.relative}
+                question={q.question}
                 handle={handle}
                 onHover={(d) => {
                     detail.value = d;
