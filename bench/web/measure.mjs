@@ -277,7 +277,7 @@ try {
         execFileSync(VESTA, ["push", "--url", server.url, "--service", name, file], { stdio: "pipe" });
     push("million", profile);
     push("small", small);
-    const address = (service) => `${server.url}/explore?v=1&s=${service}&from=now-1d`;
+    const address = (service) => `${server.url}/explore?v=1&s=${service}&t=samples&from=now-1d`;
     await measureLoad(browser, address("small"));
     const ours = await measureOurs(browser, address("million"));
     say("frame_median_ms_1m", median(ours), "ms");
