@@ -1,6 +1,6 @@
 // The flame graph for pages: the chart of core/flame_chart.ts with the page's colours and answers.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { cssToken, type Detail, type FrameTarget, themeChanges } from "../app";
 import { FlameChart, type FlameEvents } from "../core/flame_chart";
 import type { FlameTheme } from "../core/flame_colour";
@@ -172,7 +172,8 @@ export function FlameView(props: FlameViewProps) {
     latest.current = props;
     const changes = themeChanges.value;
 
-    useEffect(() => {
+    // Before the frame is shown: the first picture would else come one later.
+    useLayoutEffect(() => {
         if (!host.current) return;
         const c = new FlameChart(
             host.current,
@@ -196,7 +197,7 @@ export function FlameView(props: FlameViewProps) {
     }, []);
 
     const { tree, isIcicle, colour, search, selected, diff, unit, isRelative } = props;
-    useEffect(() => {
+    useLayoutEffect(() => {
         const c = chart.current;
         if (!c) return;
         c.update(optionsOf(latest.current));
@@ -216,7 +217,7 @@ export function FlameView(props: FlameViewProps) {
 
     // Behind the tree: the path is of that tree.
     const path = (props.root ?? []).join("\n");
-    useEffect(() => chart.current?.setRoot(latest.current.root ?? []), [tree, path]);
+    useLayoutEffect(() => chart.current?.setRoot(latest.current.root ?? []), [tree, path]);
 
     return <div class="flame" ref={host} />;
 }

@@ -1,7 +1,7 @@
 // An answer that a component waits for. The last answer stays while the next is on its way, so that
 // pictures are dimmed and not torn down; what has been asked before is there at once.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, needsLogin, token } from "../api/client";
 
 export interface Query<T> {
@@ -64,7 +64,8 @@ export function useQuery<T>(
     const asked = useRef("");
     const isLoggedOut = needsLogin.value;
 
-    useEffect(() => {
+    // Asked at once, not after the page has been painted.
+    useLayoutEffect(() => {
         if (key === null || isLoggedOut) return;
         const old = keptNow().get(key);
         const isAgain = asked.current === `${key} ${tick} ${attempt}`;
