@@ -174,7 +174,7 @@ static struct frame make_frame(struct frames *f, const struct location *l, const
     /* Like pprof, whose plain address view keeps all there is. */
     if (has_line && (o->show_columns || (has_address && !o->no_inlines)))
         frame.column = line->column;
-    if (o->keep_objects || frame.name == 0) {
+    if (!(o->by_name && frame.file != 0) && (o->keep_objects || frame.name == 0)) {
         frame.object = f->dict->mappings.data[l->mapping].file;
         frame.start_line = g == GRANULARITY_PACKAGES ? 0 : fn.start_line;
     }

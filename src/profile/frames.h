@@ -48,6 +48,7 @@ struct frame_options {
     bool no_inlines;   /* only the function that was really called */
     bool show_columns; /* lines have columns */
     bool keep_objects; /* functions of different binaries are different */
+    bool by_name;      /* what is called the same is one frame: a file, whatever is in it */
     bool name_unknown; /* what has no name is called BINARY+0xADDRESS and kept apart */
     /* Of trees: a frame that is called by itself is one frame, however often. What recurs by way of
      * others is not. Graphs never have calls of a frame by itself. */

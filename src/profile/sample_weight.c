@@ -23,7 +23,8 @@ static bool counts_all(const struct profile *p, uint32_t type, uint32_t count)
 static double by_period(const struct profile *p, uint32_t type)
 {
     double ratio = 0;
-    if (p->period <= 0 || !measure_ratio(dict_cstr(p->dict, p->period_type.unit),
+    /* A period of one says that all was counted, or nothing: values are no samples then. */
+    if (p->period <= 1 || !measure_ratio(dict_cstr(p->dict, p->period_type.unit),
                                          dict_cstr(p->dict, p->types[type].unit), &ratio))
         return 0;
     return (double)p->period * ratio;

@@ -92,7 +92,7 @@ static int by_extent(const void *a, const void *b, void *ctx)
     return strcmp(dict_cstr(s->d->dict, x->name), dict_cstr(s->d->dict, y->name));
 }
 
-static int by_name(const void *a, const void *b, void *ctx)
+static int compare_names(const void *a, const void *b, void *ctx)
 {
     const struct difference_row *x = a, *y = b;
     const struct sorting *s = ctx;
@@ -165,7 +165,9 @@ int query_difference(const struct merged_pair *pair, const struct difference_opt
         ret->total[i] = profile_total(sides[i], ret->type[i]);
     struct row_index index = {0};
     struct frames frames;
-    frames_init(&frames, dict, o->frames);
+    struct frame_options by_name = o->frames;
+    by_name.by_name = true; /* rows are names: what is called the same must be one frame */
+    frames_init(&frames, dict, by_name);
     for (int i = 0; i < 2 && r == 0; i++)
         r = add_side(sides[i], &frames, i, ret, &index, err);
     frames_done(&frames);
@@ -177,7 +179,7 @@ int query_difference(const struct merged_pair *pair, const struct difference_opt
     struct sorting sorting = {ret, o->order};
     if (r == 0 && ret->rows.len > 1)
         qsort_r(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data),
-                o->order == DIFFERENCE_BY_NAME ? by_name : by_extent, &sorting);
+                o->order == DIFFERENCE_BY_NAME ? compare_names : by_extent, &sorting);
     return r;
 }
 

@@ -162,20 +162,32 @@ static uint32_t counterpart(const struct profile *p, const struct profile *other
     return UINT32_MAX;
 }
 
-/* Milliseconds on one side and nanoseconds on the other are compared in the unit after. */
-static void reconcile_units(struct profile *before, const struct profile *after)
+/* Milliseconds on one side and nanoseconds on the other are compared in the finer unit: in the
+ * coarser one, rows would round to nothing. */
+static void reconcile_units(struct profile *before, struct profile *after)
 {
     const struct dict *d = before->dict;
-    double ratios[PROFILE_TYPES_MAX];
+    double ratios[PROFILE_TYPES_MAX], others[PROFILE_TYPES_MAX];
 
+    for (uint32_t k = 0; k < after->n_types; k++)
+        others[k] = 1;
     for (uint32_t i = 0; i < before->n_types; i++) {
         uint32_t k = counterpart(after, before, i);
+        double ratio = 1;
         ratios[i] = 1;
-        if (k != UINT32_MAX && measure_ratio(dict_cstr(d, before->types[i].unit),
-                                             dict_cstr(d, after->types[k].unit), &ratios[i]))
+        if (k == UINT32_MAX || !measure_ratio(dict_cstr(d, before->types[i].unit),
+                                              dict_cstr(d, after->types[k].unit), &ratio))
+            continue;
+        if (ratio >= 1) {
+            ratios[i] = ratio;
             before->types[i].unit = after->types[k].unit;
+        } else {
+            others[k] = 1 / ratio;
+            after->types[k].unit = before->types[i].unit;
+        }
     }
     profile_scale(before, ratios);
+    profile_scale(after, others);
 }
 
 int query_pair(const struct query *before, const struct query *after, struct merged_pair *ret,

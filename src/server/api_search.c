@@ -40,6 +40,8 @@ static int run_search(struct api_query *q, struct error *err)
     frames_init(&frames, m.profile->dict, m.frames);
     if (!profile_search(m.profile, m.type, &frames, re, &found))
         r = budget_error(m.profile->dict->budget, err);
+    else if (q->query.cancelled && atomic_load(q->query.cancelled))
+        r = error_set(err, -ECANCELED, "given up while names were matched");
     frames_done(&frames);
     return r < 0 ? r : reply_found(q, &m, &found, err);
 }

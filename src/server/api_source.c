@@ -302,13 +302,26 @@ static int need_sources(struct call *c, struct error *err)
     return error_set(err, -EOPNOTSUPP, "this server keeps no sources");
 }
 
+/* Of the address alone: the body is a file, whatever a client calls it. */
+static bool url_param(struct call *c, const char *name, struct bytes *ret)
+{
+    CLEANUP(buf_done) struct buf scratch = {.budget = &c->budget};
+    struct bytes value;
+
+    if (!http_query_value(c->request->query, name, &scratch, &value))
+        return false;
+    const char *copy = arena_strdup(call_arena(c), value);
+    *ret = (struct bytes){(const uint8_t *)copy, copy ? value.len : 0};
+    return copy != NULL;
+}
+
 static int read_key(struct call *c, struct source_key *ret, struct error *err)
 {
     *ret = (struct source_key){.tenant = c->tenant};
-    if (!call_param(c, "service", &ret->service) || ret->service.len == 0)
+    if (!url_param(c, "service", &ret->service) || ret->service.len == 0)
         return error_set(err, -EINVAL, "the parameter \"service\" is missing");
-    ret->is_commit = call_param(c, "commit", &ret->revision) && ret->revision.len > 0;
-    if (!ret->is_commit && (!call_param(c, "version", &ret->revision) || ret->revision.len == 0))
+    ret->is_commit = url_param(c, "commit", &ret->revision) && ret->revision.len > 0;
+    if (!ret->is_commit && (!url_param(c, "version", &ret->revision) || ret->revision.len == 0))
         return error_set(err, -EINVAL, "a \"version\" or a \"commit\" is missing");
     return 0;
 }
@@ -350,8 +363,8 @@ static int handle_put(struct call *c, struct error *err)
     if (r == 0)
         r = read_key(c, &key, err);
     if (r == 0)
-        r = call_param(c, "path", &path) ? put_one(c, &key, path, &stored, err)
-                                         : put_many(c, &key, &stored, err);
+        r = url_param(c, "path", &path) ? put_one(c, &key, path, &stored, err)
+                                        : put_many(c, &key, &stored, err);
     if (r < 0)
         return r;
     json_begin_object(&w);

@@ -35,7 +35,8 @@ static bool is_sound_key(const struct source_key *k)
 {
     return k->service.len > 0 && k->service.len <= KEY_PART_MAX && k->revision.len > 0 &&
            k->revision.len <= KEY_PART_MAX && !bytes_find_byte(k->service, '\n') &&
-           !bytes_find_byte(k->revision, '\n') && k->tenant.len > 0 && k->tenant.len <= 64 &&
+           !bytes_find_byte(k->revision, '\n') && !bytes_find_byte(k->service, 0) &&
+           !bytes_find_byte(k->revision, 0) && k->tenant.len > 0 && k->tenant.len <= 64 &&
            k->tenant.data[0] != '.' && !bytes_find_byte(k->tenant, '/') &&
            !bytes_find_byte(k->tenant, 0);
 }
@@ -247,7 +248,7 @@ int sources_list(struct sources *s, struct bytes tenant, source_set_fn sink, voi
 /* ---- Room */
 
 struct room {
-    uint64_t bytes;
+    uint64_t bytes, spared_bytes;
     char oldest[PATH_MAX];
     uint64_t oldest_bytes;
     struct timespec oldest_time;
@@ -271,8 +272,11 @@ static void count_folder(const char *folder, const char *spared, struct room *ro
             lstat(path, &st) < 0)
             continue;
         room->bytes += (uint64_t)st.st_size;
-        if (strcmp(path, spared) == 0 ||
-            (room->oldest[0] && !is_earlier(st.st_mtim, room->oldest_time)))
+        if (strcmp(path, spared) == 0) {
+            room->spared_bytes = (uint64_t)st.st_size;
+            continue;
+        }
+        if (room->oldest[0] && !is_earlier(st.st_mtim, room->oldest_time))
             continue;
         memcpy(room->oldest, path, sizeof(path));
         room->oldest_bytes = (uint64_t)st.st_size;
@@ -304,8 +308,9 @@ static int make_room(const struct sources *s, const char *spared, uint64_t more,
         count(s, spared, &room);
         if (room.bytes + more <= max_bytes)
             return 0;
-        if (!room.oldest[0] || unlink(room.oldest) < 0)
-            return error_set(err, -ENOBUFS,
+        /* What cannot fit removes nothing. */
+        if (room.spared_bytes + more > max_bytes || !room.oldest[0] || unlink(room.oldest) < 0)
+            return error_set(err, -EFBIG,
                              "the sources would take %" PRIu64 " bytes: sources.limit is %" PRIu64,
                              room.bytes + more, max_bytes);
     }
@@ -327,12 +332,18 @@ static int check_key(const struct source_key *k, struct error *err)
                      KEY_PART_MAX);
 }
 
+static int too_many(struct error *err)
+{
+    return error_set(err, -EFBIG, "more than %d files, which is all that a version may have",
+                     SOURCE_FILES_MAX);
+}
+
 /* Where the set's next record belongs: what was not written to its end goes. */
-static uint64_t end_of(int fd, uint64_t size, uint64_t start)
+static uint64_t end_of(int fd, uint64_t size, uint64_t start, size_t *n)
 {
     struct record r;
 
-    while (next_record(fd, size, start, &r))
+    for (*n = 0; next_record(fd, size, start, &r); (*n)++)
         start = r.next;
     return start;
 }
@@ -342,11 +353,16 @@ static int append(struct sources *s, const struct source_key *k, struct bytes na
 {
     CLEANUP(buf_done) struct buf path = {0};
     uint64_t size, start, end = 0;
+    size_t n;
 
     path_of(s, k, &path);
     CLEANUP(closep) int fd = open_set(s, k, O_RDWR, &size, &start);
     if (fd >= 0) {
-        end = end_of(fd, size, start);
+        end = end_of(fd, size, start, &n);
+        if (n >= SOURCE_FILES_MAX)
+            return too_many(err);
+    } else if (fd != -ENOENT) {
+        return error_set(err, fd, "could not open \"%s\"", buf_cstr(&path));
     } else {
         fd = open(buf_cstr(&path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
@@ -436,11 +452,11 @@ static int take_entry(struct tar_reader *t, const struct tar_entry *e, int fd, u
         return 0;
     }
     if (ret->stored == SOURCE_FILES_MAX)
-        return error_set(err, -ENOBUFS, "more than %d files", SOURCE_FILES_MAX);
+        return too_many(err);
     ret->bytes += record_len(buf_bytes(&name), buf_bytes(&content));
     if (ret->bytes > max_bytes)
-        return error_set(err, -ENOBUFS,
-                         "the sources are more than sources.limit, %" PRIu64 " bytes", max_bytes);
+        return error_set(err, -EFBIG, "the sources are more than sources.limit, %" PRIu64 " bytes",
+                         max_bytes);
     ret->stored++;
     return write_record(fd, buf_bytes(&name), buf_bytes(&content), err);
 }

@@ -38,7 +38,7 @@ struct source_stored {
 /* Text without NUL bytes, of at most SOURCE_FILE_MAX. */
 bool source_is_text(struct bytes content);
 
-/* One file more for a set. -EINVAL for a name or content that cannot be, -ENOBUFS over `max_bytes`
+/* One file more for a set. -EINVAL for a name or content that cannot be, -EFBIG over `max_bytes`
  * (of all sets), -ENOSPC, -EIO. */
 int sources_put_file(struct sources *s, const struct source_key *key, struct bytes name,
                      struct bytes content, uint64_t max_bytes, struct source_stored *ret,

@@ -323,6 +323,7 @@ def test_every_answer_has_the_members_that_are_described(world):
     top = answer(world, "top", query="cpu", order="cum")["rows"][0]
     more["callers"] = more["function"] = {"function": top["name"]}
     more["lines"] = more["source"] = {"file": top["file"]}
+    more["search"] = {"match": "main"}
     for path, operations in description["paths"].items():
         content = operations.get("get", {}).get("responses", {}).get("200", {}).get("content")
         if not content or not path.startswith("/api/v1/") or path.endswith("/profile"):

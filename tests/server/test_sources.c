@@ -93,7 +93,7 @@ static void refuses_what_cannot_be(struct test *t)
     CHECK_INT(t, sources_put_file(w.sources, &k, BYTES("a.c"), BYTES("a\0b"), LIMIT, &stored, &err),
               -EINVAL);
     CHECK_INT(t, sources_put_file(w.sources, &k, BYTES("a.c"), BYTES("abc"), 10, &stored, &err),
-              -ENOBUFS);
+              -EFBIG);
     CHECK(t, strstr(err.text, "sources.limit is 10") != NULL);
     struct budget b;
     budget_init(&b, 1 << 20);
