@@ -301,9 +301,12 @@ def test_types_of_one_unit_compare(world):
     cpu, wall = f"cpu{of('shop')}", f"wall{of('waits')}"
     diff = answer(world, "diff", before_query=cpu, after_query=wall)
     assert (diff["before"]["type"], diff["after"]["type"]) == ("cpu", "wall")
-    assert diff["unit"] == "milliseconds" == diff["before"]["unit"]
-    assert diff["before"]["total"] * 10**6 == answer(world, "top", query=cpu)["total"]
-    assert diff["after"]["total"] == answer(world, "top", query=wall)["total"] == 500
+    assert diff["unit"] == "nanoseconds" == diff["before"]["unit"] == diff["after"]["unit"]
+    assert diff["before"]["total"] == answer(world, "top", query=cpu)["total"]
+    assert answer(world, "top", query=wall)["total"] == 500
+    assert diff["after"]["total"] == 500 * 10**6
+    back = answer(world, "diff", before_query=wall, after_query=cpu)
+    assert back["unit"] == "nanoseconds" and back["before"]["total"] == 500 * 10**6
     assert diff["before"]["samples"] == 232 and diff["after"]["samples"] == 50
     assert diff["has_statistics"]
 
