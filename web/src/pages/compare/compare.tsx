@@ -162,7 +162,7 @@ function Answer(props: { sides: Sides; type: string; isMixed: boolean }) {
                     ))}
                 </ul>
             )}
-            <ViewBar current={view} mode={mode} />
+            <ViewBar current={view} mode={mode} sides={sides} />
             <div class="cmp-view" id="cmp-view" role="tabpanel" aria-labelledby={`cmp-tab-${view}`}>
                 {view === "flame" && <DiffFlame sides={sides} mode={mode} />}
                 {view === "side" && <SideBySide sides={sides} />}

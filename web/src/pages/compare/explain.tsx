@@ -2,12 +2,33 @@
 // Own parts count nothing twice, so that with the rest they add up to the whole.
 
 import type { DiffTable } from "../../api/questions";
-import { href, openFrameMenu, pageState } from "../../app";
+import { href, openFrameMenu, pageState, state } from "../../app";
 import { contributions, pointsText } from "../../core/diff";
 import type { DiffMode } from "../../core/url";
 import { changeText } from "../../core/units";
 
 const MOST = 24;
+
+/** With its history behind it where both sides are stored. */
+function FunctionName(props: { name: string }) {
+    const { name } = props;
+    const { base, scope, view } = state.value;
+    const onContextMenu = (e: MouseEvent) => {
+        e.preventDefault();
+        openFrameMenu(e.clientX, e.clientY, { name, file: "", line: 0, path: [] });
+    };
+    const text = <bdi>{name || "(no name)"}</bdi>;
+    if (scope.file || base?.file) return <span onContextMenu={onContextMenu}>{text}</span>;
+    return (
+        <a
+            href={href(pageState("function", { view: { ...view, selected: name } }))}
+            title={`${name}: over time`}
+            onContextMenu={onContextMenu}
+        >
+            {text}
+        </a>
+    );
+}
 
 export function Explain(props: { table: DiffTable; mode: DiffMode }) {
     const t = props.table;
@@ -46,28 +67,7 @@ export function Explain(props: { table: DiffTable; mode: DiffMode }) {
                                 {c.isRest ? (
                                     <span class="muted">{rest}</span>
                                 ) : (
-                                    <a
-                                        href={href(
-                                            pageState("function", {
-                                                view: {
-                                                    ...pageState("function").view,
-                                                    selected: c.name,
-                                                },
-                                            }),
-                                        )}
-                                        title={`${c.name}: over time`}
-                                        onContextMenu={(e) => {
-                                            e.preventDefault();
-                                            openFrameMenu(e.clientX, e.clientY, {
-                                                name: c.name,
-                                                file: "",
-                                                line: 0,
-                                                path: [],
-                                            });
-                                        }}
-                                    >
-                                        <bdi>{c.name || "(no name)"}</bdi>
-                                    </a>
+                                    <FunctionName name={c.name} />
                                 )}
                             </span>
                             <span class="cmp-bar" aria-hidden="true">

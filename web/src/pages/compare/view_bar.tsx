@@ -3,7 +3,8 @@
 import { patchView, state } from "../../app";
 import type { DiffMode, Granularity } from "../../core/url";
 import { AddFilter, FilterChips } from "../../parts/filter_chips";
-import { type CompareView, setExtra, setMode, type Width } from "./sides";
+import { SearchTotals } from "./search_totals";
+import { type CompareView, setExtra, setMode, type Sides, type Width } from "./sides";
 
 export const COMPARE_VIEWS: { view: CompareView; name: string; key: string }[] = [
     { view: "flame", name: "Flame", key: "1" },
@@ -101,7 +102,7 @@ function Toggle<T extends string>(props: {
     );
 }
 
-export function ViewBar(props: { current: CompareView; mode: DiffMode }) {
+export function ViewBar(props: { current: CompareView; mode: DiffMode; sides: Sides }) {
     const v = state.value.view;
     const isPicture = props.current === "flame" || props.current === "side";
     return (
@@ -158,6 +159,7 @@ export function ViewBar(props: { current: CompareView; mode: DiffMode }) {
                     </select>
                 </label>
                 <AddFilter />
+                <SearchTotals {...props.sides} />
                 <input
                     type="search"
                     id="cmp-search"
