@@ -14,6 +14,13 @@ export function isTyping(e: KeyboardEvent): boolean {
     return !!t && (/^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) || t.isContentEditable);
 }
 
+/** True while single keys are not the page's: somebody types, or is in a dialog, popover or menu. */
+export function isBusyElsewhere(e: KeyboardEvent): boolean {
+    const t = e.target;
+    const isInside = t instanceof Element && t.closest("dialog, [role=dialog], [role=menu]");
+    return isTyping(e) || !!isInside;
+}
+
 const everywhere: KeySection = {
     title: "Everywhere",
     keys: [

@@ -7,7 +7,7 @@ import { detail, patchState, patchView, state } from "../../app";
 import { isGauge } from "../../core/diff";
 import { DetailsBar, status } from "../../parts/details_bar";
 import { FrameMenu } from "../../parts/frame_menu";
-import { isTyping, useKeySection } from "../../parts/key_map";
+import { isBusyElsewhere, useKeySection } from "../../parts/key_map";
 import { Lazy } from "../../parts/lazy";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
 import { useQuery } from "../../parts/use_query";
@@ -16,7 +16,7 @@ import { DiffTableView } from "./diff_table";
 import { Explain } from "./explain";
 import { Figures, warnings } from "./figures";
 import { answeredType, sameType, setExtra, type Sides, useDiffTable, useMode } from "./sides";
-import { SidesBar, swapped } from "./sides_bar";
+import { SidesBar, swapSides } from "./sides_bar";
 import { Starters } from "./starters";
 import { Timelines } from "./timelines";
 import type { Scope } from "../../core/url";
@@ -39,11 +39,12 @@ function useCompareKeys() {
     useKeySection(KEYS);
     useEffect(() => {
         const onKey = (e: KeyboardEvent) => {
-            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || isTyping(e)) return;
+            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
+            if (isBusyElsewhere(e)) return;
             const s = state.value;
             const view = COMPARE_VIEWS.find((v) => v.key === e.key);
             if (view) setExtra("view", view.view === "flame" ? "" : view.view);
-            else if (e.key === "w" && s.base) patchState(swapped(s.base, s.scope));
+            else if (e.key === "w" && s.base) swapSides();
             else if (e.key === "i") patchView({ invert: !s.view.invert, root: [] });
             else if (e.key === "/") document.getElementById("cmp-search")?.focus();
             else return;

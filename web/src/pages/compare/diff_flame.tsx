@@ -1,53 +1,57 @@
 // The comparison as pictures: one flame graph with both sides' values, or one for each side whose
 // pointer, zoom and selection are linked by path.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { askDiff, filterParams, flameBytes, frameParams, TREE_TYPE } from "../../api/questions";
 import { type Detail, detail, openFrameMenu, patchView, state, ticks } from "../../app";
 import { type FrameTree, nodeAt, pathOf } from "../../core/frame_tree";
-import { decodeTree } from "../../core/tree_decode";
 import type { DiffMode, Scope } from "../../core/url";
 import { amountText, shareText } from "../../core/units";
 import { status } from "../../parts/details_bar";
 import { type FlameHandle, FlameView } from "../../parts/flame_view";
 import { queryKey } from "../../parts/query_key";
 import { Empty, ErrorBox, Loading, Skeleton } from "../../parts/states";
-import { useQuery } from "../../parts/use_query";
+import { useTree } from "../explore/tree_query";
 import { diffKey, type Sides } from "./sides";
+import { swapSides } from "./sides_bar";
 import { currentWidth } from "./view_bar";
 
-const MAX_NODES = 50000;
-
-export function useDiffTree(sides: Sides | null, under: readonly string[], invert: boolean) {
+function useDiffTree(sides: Sides) {
     const v = state.value.view;
-    const key = sides && `diff tree ${diffKey(sides, v, { invert })} ${JSON.stringify(under)}`;
-    return useQuery(
-        key,
-        async (signal) => {
+    return useTree(
+        `diff tree ${diffKey(sides, v, { invert: v.invert })}`,
+        async (under, maxNodes, signal) => {
             const params = {
                 ...filterParams(v),
                 ...frameParams(v),
-                invert,
+                invert: v.invert,
                 under,
-                max_nodes: MAX_NODES,
+                max_nodes: maxNodes,
                 format: "tree",
             };
             const how = { signal, accept: TREE_TYPE };
-            const r = await askDiff(sides!.before, sides!.after, "diff", params, how);
-            return decodeTree(await r.arrayBuffer());
+            const r = await askDiff(sides.before, sides.after, "diff", params, how);
+            return r.arrayBuffer();
         },
+        v.root,
         ticks.value,
     );
 }
 
 function useFlameTree(scope: Scope) {
     const view = state.value.view;
-    return useQuery(
+    return useTree(
         `flame tree ${queryKey(scope, view)} ${view.invert}`,
-        async (signal) =>
-            decodeTree(await flameBytes({ scope, view, maxNodes: MAX_NODES }, signal)),
+        (under, maxNodes, signal) => flameBytes({ scope, view, maxNodes, under }, signal),
+        view.root,
         ticks.value,
     );
+}
+
+/** The graph has a `w` of its own; here it is the page's. */
+function onKey(e: KeyboardEvent): boolean {
+    if (e.key === "w") swapSides();
+    return e.key === "w";
 }
 
 /** The bar at the bottom says what is drawn while nothing is pointed at. */
@@ -82,24 +86,9 @@ function withShares(tree: FrameTree, d: Detail | null, node: number): Detail | n
     return { ...d, note: [`A ${a}, B ${b}${sure}`, d.note].filter(Boolean).join("; ") };
 }
 
-function Under(props: { path: readonly string[]; back: () => void }) {
-    if (props.path.length === 0) return null;
-    return (
-        <p class="cmp-under">
-            All of <bdi class="mono">{props.path[props.path.length - 1]}</bdi>{" "}
-            <button type="button" class="button small" onClick={props.back}>
-                Back to the whole
-            </button>
-        </p>
-    );
-}
-
 export function DiffFlame(props: { sides: Sides; mode: DiffMode }) {
     const v = state.value.view;
-    const [under, setUnder] = useState<readonly string[]>([]);
-    const about = diffKey(props.sides, v, { invert: v.invert });
-    useEffect(() => setUnder([]), [about]);
-    const q = useDiffTree(props.sides, under, v.invert);
+    const q = useDiffTree(props.sides);
     useStatus(q.data);
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={16} label="Loading the flame graph" />;
@@ -112,7 +101,6 @@ export function DiffFlame(props: { sides: Sides; mode: DiffMode }) {
         );
     return (
         <Loading isOld={q.isOld}>
-            <Under path={under} back={() => setUnder([])} />
             <div class="cmp-flame">
                 <FlameView
                     tree={tree}
@@ -120,6 +108,7 @@ export function DiffFlame(props: { sides: Sides; mode: DiffMode }) {
                     search={v.search}
                     selected={v.selected}
                     root={v.root}
+                    question={q.question}
                     diff={{ mode: props.mode, width: currentWidth() }}
                     onHover={(d, node) => {
                         detail.value = withShares(tree, d, node);
@@ -127,10 +116,8 @@ export function DiffFlame(props: { sides: Sides; mode: DiffMode }) {
                     onSelect={(name) => patchView({ selected: name }, { replace: true })}
                     onZoom={(root) => patchView({ root })}
                     onMenu={(x, y, frame) => openFrameMenu(x, y, frame)}
-                    onOpenHidden={(_, path) => {
-                        patchView({ root: [] }, { replace: true });
-                        setUnder([...under, ...path]);
-                    }}
+                    onOpenHidden={(_, path) => q.open(path)}
+                    onKey={onKey}
                 />
             </div>
         </Loading>
@@ -175,6 +162,7 @@ function Pane(props: {
                             search={v.search}
                             selected={v.selected}
                             root={v.root}
+                            question={q.question}
                             handle={props.handle}
                             onHover={(d, node) => {
                                 const path = node < 0 ? null : pathOf(q.data!, node);
@@ -188,7 +176,8 @@ function Pane(props: {
                             onSelect={(name) => patchView({ selected: name }, { replace: true })}
                             onZoom={(root) => patchView({ root })}
                             onMenu={(x, y, frame) => openFrameMenu(x, y, frame)}
-                            onOpenHidden={(_, path) => patchView({ root: path })}
+                            onOpenHidden={(_, path) => q.open(path)}
+                            onKey={onKey}
                         />
                     </div>
                 </Loading>

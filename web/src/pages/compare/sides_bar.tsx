@@ -11,8 +11,13 @@ import { ExportDiff } from "./export_diff";
 import { answeredType } from "./sides";
 import { Starters } from "./starters";
 
-export function swapped(base: Scope | null, scope: Scope): { base: Scope; scope: Scope } {
+function swapped(base: Scope | null, scope: Scope): { base: Scope; scope: Scope } {
     return { base: scope, scope: base ?? scope };
+}
+
+export function swapSides() {
+    const { base, scope } = state.value;
+    if (base) patchState(swapped(base, scope));
 }
 
 /** A file names its own types; the server is not asked for them. */
