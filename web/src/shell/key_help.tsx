@@ -5,21 +5,25 @@ import { keySections } from "../parts/key_map";
 import { isHelpOpen } from "./keys";
 
 export function KeyHelp() {
-    const box = useRef<HTMLDivElement>(null);
-    useEffect(() => box.current?.focus(), []);
+    const box = useRef<HTMLDialogElement>(null);
+    useEffect(() => {
+        // Modal: Tab stays inside, and closing gives the focus back.
+        const dialog = box.current;
+        dialog?.showModal();
+        return () => dialog?.close();
+    }, []);
     const close = () => {
         isHelpOpen.value = false;
     };
     return (
-        <div class="overlay" onPointerDown={(e) => e.target === e.currentTarget && close()}>
-            <div
-                class="dialog"
-                role="dialog"
-                aria-modal="true"
-                aria-label="Keys"
-                tabIndex={-1}
-                ref={box}
-            >
+        <dialog
+            class="dialog"
+            aria-label="Keys"
+            ref={box}
+            onClose={close}
+            onPointerDown={(e) => e.target === e.currentTarget && close()}
+        >
+            <div class="dialog-body">
                 <div class="dialog-head">
                     <h1>Keys</h1>
                     <button type="button" class="button quiet" onClick={close}>
@@ -44,6 +48,6 @@ export function KeyHelp() {
                     ))}
                 </div>
             </div>
-        </div>
+        </dialog>
     );
 }

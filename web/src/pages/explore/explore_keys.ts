@@ -1,7 +1,7 @@
 // The keys of Explore. Views have more of their own while they hold the focus.
 
 import { useEffect } from "preact/hooks";
-import { isTyping, type KeySection, useKeySection } from "../../parts/key_map";
+import { isBusyElsewhere, type KeySection, useKeySection } from "../../parts/key_map";
 import { patchView, state } from "../../app";
 import { focusSearch } from "../../parts/search_box";
 import { copyLink } from "../../parts/sentence_bar";
@@ -24,6 +24,24 @@ const section: KeySection = {
     ],
 };
 
+const flameSection: KeySection = {
+    title: "Flame graph, while it has the focus",
+    keys: [
+        ["← → ↑ ↓", "from frame to frame"],
+        ["Enter", "zoom to the frame"],
+        ["Backspace", "zoom out to its caller"],
+        ["0", "all of it"],
+        ["+ -", "closer, farther (w is +)"],
+        ["a d", "to the left, to the right"],
+        ["PgUp PgDn", "scroll"],
+        ["Space", "select the function"],
+        [".", "menu of the frame"],
+        ["o", "open what was left out under it"],
+        ["n N", "next match, the one before"],
+        ["f h s", "as above, of the frame with the focus"],
+    ],
+};
+
 const actions: Record<string, () => void> = {
     "/": focusSearch,
     i: () => patchView({ invert: !state.value.view.invert, root: [] }),
@@ -38,9 +56,11 @@ const actions: Record<string, () => void> = {
 
 export function useExploreKeys() {
     useKeySection(section);
+    useKeySection(flameSection);
     useEffect(() => {
         const onKey = (e: KeyboardEvent) => {
-            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || isTyping(e)) return;
+            if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
+            if (isBusyElsewhere(e)) return;
             const tab = TABS.find((t) => t.key === e.key);
             const action = tab ? () => patchView({ view: tab.view }) : actions[e.key];
             if (!action) return;
