@@ -1,6 +1,6 @@
 // The strip above the views: the chosen type over time, and what can be done with a part of it.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { serverNow } from "../../api/client";
 import { askDeployments, askTimeline } from "../../api/questions";
 import { navigate, pageState, patchScope, patchView, state, themeChanges, ticks } from "../../app";
@@ -157,6 +157,8 @@ export function TimelineStrip() {
     const { scope, view } = state.value;
     const [isFolded, setFolded] = useState(storedFold);
     const [brush, setBrush] = useState<Brush | null>(null);
+    // A part of what was shown before is no part of this.
+    useEffect(() => setBrush(null), [scope.file, scope.service, scope.from, scope.until]);
     const key = scope.type
         ? `timeline ${selectorText(scope)} ${scope.from} ${scope.until} ${view.by}`
         : null;

@@ -156,8 +156,10 @@ export default function TopView() {
             </div>
         );
     const all = q.data.all_rows;
+    const nHere = q.data.rows.length;
+    const searched = `${countText(rows.length)} of ${nHere < all ? "the " : ""}${countText(nHere)}${nHere < all ? " heaviest" : ""}`;
     const end = pattern
-        ? `${countText(rows.length)} of ${countText(all)} rows match the search`
+        ? `${searched} rows match the search`
         : all > rows.length
           ? `${countText(rows.length)} of ${countText(all)} rows: the rest weighs less. Filter to see it.`
           : `${countText(all)} of ${countText(all)} rows`;
@@ -167,7 +169,7 @@ export default function TopView() {
                 <div class="view-bar">
                     <span role="status">
                         {pattern
-                            ? `${countText(rows.length)} of ${countText(all)} functions match`
+                            ? `${searched} functions match`
                             : `${countText(all)} ${all === 1 ? "function" : "functions"}`}
                     </span>
                     <span>

@@ -133,16 +133,58 @@ function treeColumns(look: Look): Column<TreeRow>[] {
     ];
 }
 
+const keyOf = ({ scope, view }: typeof state.value) =>
+    questionKey("tree", scope, view, view.invert, view.root);
+
+/**
+ * Subtrees that were asked for, by place. They are of one question: a newer tree asks for them again,
+ * and what comes for a tree that is gone is dropped.
+ */
+function useGrafts(tree: FrameTree, question: string) {
+    const [grafts, setGrafts] = useState<ReadonlyMap<number, FrameTree>>(new Map());
+    const paths = useRef(new Map<number, string[]>());
+    const shown = useRef({ tree, question });
+    const ask = async (place: number, under: string[]) => {
+        const { scope, view } = state.value;
+        // Rows of the question before stand here until the next answer comes.
+        if (keyOf(state.value) !== question) return;
+        paths.current.set(place, under);
+        const isGone = () => shown.current.tree !== tree;
+        try {
+            const bytes = await flameBytes({ scope, view, maxNodes: MOST_NODES, under });
+            if (isGone()) return;
+            const graft = decodeTree(bytes);
+            setGrafts((old) => new Map([...old, [place, graft]]));
+        } catch (e) {
+            if (isGone()) return;
+            paths.current.delete(place);
+            setGrafts((old) => new Map([...old].filter(([id]) => id !== place)));
+            throw e;
+        }
+    };
+    useEffect(() => {
+        const isSame = shown.current.question === question;
+        shown.current = { tree, question };
+        if (isSame) {
+            // A path that is not there any more has no row either.
+            for (const [place, under] of paths.current) ask(place, under).catch(() => {});
+            return;
+        }
+        paths.current.clear();
+        setGrafts(new Map());
+    }, [tree, question]);
+    return { grafts, ask };
+}
+
 /** What is open, and the subtrees that were asked for; both last while the question is the same. */
 function useOpen(tree: FrameTree, key: string, isRooted: boolean) {
     const places = useRef<Places>(makePlaces());
     const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-    const [grafts, setGrafts] = useState<ReadonlyMap<number, FrameTree>>(new Map());
+    const { grafts, ask } = useGrafts(tree, key);
     const [chosen, setChosen] = useState(0);
     const started = useRef("");
     const { selected } = state.value.view;
 
-    useEffect(() => setGrafts(new Map()), [tree]);
     useEffect(() => {
         // The heaviest way is open at first, as far as it is most of what there is.
         if (started.current === key) return;
@@ -166,12 +208,12 @@ function useOpen(tree: FrameTree, key: string, isRooted: boolean) {
         setOpen((old) => new Set([...old, ...above.open]));
         setChosen((old) => old || above.id);
     }, [tree, selected]);
-    return { places: places.current, open, setOpen, grafts, setGrafts, chosen, setChosen };
+    return { places: places.current, open, setOpen, grafts, ask, chosen, setChosen };
 }
 
 /** Opening and closing rows, by pointer and keys. */
 function useActions(rows: readonly TreeRow[], o: ReturnType<typeof useOpen>) {
-    const { scope, view } = state.value;
+    const { view } = state.value;
     const [waiting, setWaiting] = useState<ReadonlySet<number>>(new Set());
 
     const openMore = async (r: TreeRow) => {
@@ -179,10 +221,7 @@ function useActions(rows: readonly TreeRow[], o: ReturnType<typeof useOpen>) {
         setWaiting((old) => new Set([...old, r.id]));
         try {
             const under = rowPath(rows, rows.indexOf(r), view.root.slice(0, -1));
-            const bytes = await flameBytes({ scope, view, maxNodes: MOST_NODES, under });
-            const place = r.parent >= 0 ? rows[r.parent].id : ROOT;
-            const graft = decodeTree(bytes);
-            o.setGrafts((old) => new Map([...old, [place, graft]]));
+            await o.ask(r.parent >= 0 ? rows[r.parent].id : ROOT, under);
         } catch (e) {
             say(e instanceof ApiError ? e.message : String(e));
         }
@@ -297,7 +336,7 @@ function TreeTable(props: { tree: FrameTree; questioned: string }) {
 export default function TreeView() {
     const { scope, view } = state.value;
     const isRooted = view.root.length > 0;
-    const key = questionKey("tree", scope, view, view.invert, view.root);
+    const key = keyOf(state.value);
     const q = useQuery<FrameTree>(
         key,
         async (signal) =>
@@ -306,6 +345,8 @@ export default function TreeView() {
             ),
         ticks.value,
     );
+    const answered = useRef(key);
+    if (q.data && !q.isOld) answered.current = key;
     const face = faceOf(q);
     if (isRooted && q.error?.status === 404) return <NotThere message={q.error.message} />;
     if (face || !q.data) return face;
@@ -313,7 +354,7 @@ export default function TreeView() {
     return (
         <Loading isOld={q.isOld}>
             <div class="view">
-                <TreeTable tree={q.data} questioned={key} />
+                <TreeTable tree={q.data} questioned={answered.current} />
             </div>
         </Loading>
     );
