@@ -1,12 +1,12 @@
 // What share of each side a search matches, as the server counts it over the whole of that side.
 
 import { useEffect, useState } from "preact/hooks";
-import { askSearch } from "../../api/questions";
+import { askSearch, type SearchTotals as SearchTotalsAnswer } from "../../api/questions";
 import { state, ticks } from "../../app";
 import { shareText } from "../../core/units";
 import type { Scope } from "../../core/url";
 import { queryKey } from "../../parts/query_key";
-import { useQuery } from "../../parts/use_query";
+import { type Query, useQuery } from "../../parts/use_query";
 import type { Sides } from "./sides";
 
 const PAUSE_MS = 250;
@@ -31,20 +31,26 @@ function useShare(scope: Scope, search: string) {
     );
 }
 
+/** A side may be empty: what appeared has no before. */
+function shareOf(q: Query<SearchTotalsAnswer>): string | undefined {
+    if (q.error) return "–";
+    return q.data && !q.isOld ? shareText(q.data.matched_cum, q.data.total) : undefined;
+}
+
 export function SearchTotals(props: Sides) {
     const search = useSettledSearch();
     const before = useShare(props.before, search);
     const after = useShare(props.after, search);
     if (!search) return null;
-    const error = before.error ?? after.error;
+    const error = [before.error, after.error].find((e) => e && e.code !== "no_data");
     if (error)
         return (
             <span class="cmp-search-totals is-bad" title={error.message}>
                 {error.status === 400 ? "no regex" : "?"}
             </span>
         );
-    const a = before.isOld ? undefined : before.data;
-    const b = after.isOld ? undefined : after.data;
+    const a = shareOf(before);
+    const b = shareOf(after);
     if (!a || !b) return <span class="cmp-search-totals">…</span>;
     return (
         <span
@@ -52,7 +58,7 @@ export function SearchTotals(props: Sides) {
             role="status"
             title="Share of each whole side in functions that match, with what they call"
         >
-            A {shareText(a.matched_cum, a.total)}, B {shareText(b.matched_cum, b.total)}
+            A {a}, B {b}
         </span>
     );
 }
