@@ -96,7 +96,9 @@ static void refuses_and_says_why(struct test *t)
         snprintf(target, sizeof(target), "/api/v1/file/%s", cases[i].target);
         ask(t, &c, target, bytes_of(cases[i].body), cases[i].status, cases[i].why);
     }
-    CHECK_INT(t, call_get(&c, "/api/v1/file/top").status, 405);
+    struct http_reply r = call_get(&c, "/api/v1/file/top");
+    CHECK_INT(t, r.status, 405);
+    http_reply_done(&r);
     calls_end(&c);
 }
 

@@ -72,7 +72,7 @@ test("Compare: an empty side, types without a common unit, a file that is gone",
     await page.getByRole("button", { name: "cpu on both" }).click();
     assert.equal(params(page).get("a.t"), "cpu");
     await visit(page, server, "/compare?file=9-gone.pb.gz&a.s=checkout&a.t=cpu&a.from=now-2h");
-    await page.getByText("opened in another browser window").waitFor();
+    await page.getByText("only in the tab that opened it").waitFor();
 });
 
 test("the function page: services, callers, lines, versions; any name", async ({ page, server }) => {
