@@ -1,0 +1,94 @@
+// Everything a user can say, in one place. What is left out comes from the environment, then from
+// the defaults (config.ts).
+import type { Attributes, Batch, Exporter } from "./model.js";
+
+export interface CommonOptions {
+    /** Nothing happens unless this, or VESTA_ENABLED / ENABLE_PROFILING in the environment, is on. */
+    enabled?: boolean;
+    /** Asked before every window: a feature flag. False skips the window. */
+    shouldProfile?: () => boolean | Promise<boolean>;
+    serviceName?: string;
+    /** More of the resource: deployment.environment.name, deployment.id... */
+    resourceAttributes?: Attributes;
+    /** "otlp" (default), "otlp-json", "file" (default when outDir is given), or your own. */
+    exporter?: "otlp" | "otlp-json" | "file" | Exporter | ((batch: Batch) => void | Promise<void>);
+    /** OTLP base URL; default OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4318. */
+    endpoint?: string;
+    headers?: Record<string, string>;
+    /** Files go here; "./profiles" for the exporter "file". */
+    outDir?: string;
+    /** Rules as on the server: "paths: #^/build/#/#". The built-in ones hide tokens and homes. */
+    mask?: string[];
+    maskBuiltIn?: boolean;
+    /** Lines that ran, not only the functions' own. Default true. */
+    lineNumbers?: boolean;
+    /** Default true: frames of bundles are shown where their source maps say. */
+    sourceMaps?: boolean;
+    /** Default true: samples carry the active span when @opentelemetry/api is there. */
+    spans?: boolean;
+    /** Windows are skipped while the process uses more than this share of a core (default 0.9 =
+     * 90 %, "max"), and shortened from half of the way. 0: never. */
+    maxCpu?: number;
+    /** The same for event-loop lag, in ms (p99 of the last seconds; default 200). 0: never. */
+    maxLagMillis?: number;
+    /** For the SDK's own words: "silent", "error" (default), "info", "debug". */
+    logLevel?: "silent" | "error" | "info" | "debug";
+}
+
+export interface WindowOptions extends CommonOptions {
+    /** From the start of one window to that of the next. */
+    intervalMillis?: number;
+    /** Of a window. As long as the interval, or longer: windows back to back (always on). */
+    durationMillis?: number;
+}
+
+export interface CpuOptions extends WindowOptions {
+    samplingIntervalMicros?: number; // default 10,000
+}
+export interface WallOptions extends CpuOptions {}
+export interface HeapOptions extends WindowOptions {
+    samplingIntervalBytes?: number; // default 512 KiB
+    stackDepth?: number; // default 64
+}
+export interface EventLoopOptions extends WindowOptions {
+    /** A turn of the loop that takes longer has blocked it. Default 20. */
+    thresholdMillis?: number;
+}
+export interface SnapshotOptions extends CommonOptions {
+    /** No default: snapshots stop the process. */
+    intervalMillis: number;
+    /** Refuses an interval of which pauses would take a larger share. Default 0.001. */
+    maxPauseShare?: number;
+}
+
+export interface StartOptions extends CommonOptions {
+    cpu?: CpuOptions | false;
+    wall?: WallOptions | boolean; // default false
+    allocations?: HeapOptions | false;
+    heap?: HeapOptions | boolean; // default false
+    eventLoop?: EventLoopOptions | false;
+}
+
+/** What a start function gives back. */
+export interface Handle {
+    /** Ends the window, sends what there is, at most timeoutMillis (default 5,000). */
+    stop(timeoutMillis?: number): Promise<void>;
+    stats(): Stats;
+}
+
+export interface Stats {
+    enabled: boolean;
+    windows: number;
+    skipped: Record<string, number>; // by reason: "flag", "cpu", "lag"
+    shortened: number;
+    samples: number;
+    exported: number; // batches
+    retried: number;
+    dropped: Record<string, number>; // by reason: "buffer", "refused", "timeout"
+    exportedBytes: number;
+    /** Time this package spent on the app's thread, and its share of the time since the start. */
+    ownMillis: number;
+    ownShare: number;
+    errors: number;
+    lastError: string;
+}

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/preload.h"
+
+/*
+ * The library inside a program: what its files say to each other. It links libc alone, allocates
+ * nothing by malloc, takes no lock, and is safe in signal handlers and after fork: whatever it does
+ * may be interrupted by itself.
+ *
+ *     hook ─► counts down ─► crossed zero ─► sample_begin ─► walk, text ─► segment_put ─► forward
+ *
+ * The names of functions that belong to the program's world (malloc, pthread_mutex_lock...) are the
+ * only ones that are exported, and those of vesta/vesta.h.
+ */
+
+/* ---- The thread ---- */
+
+struct preload_thread {
+    int64_t alloc_left; /* bytes until the next sample; below 0: now. Starts with 0 */
+    int64_t lock_left;  /* ns */
+    uint64_t random;    /* 0: not yet seeded */
+    uint32_t tid;       /* 0: not known yet */
+    uint32_t thread_name;
+    uint32_t owner; /* pid for which tid and thread_name hold */
+    uint32_t busy;  /* > 0: it is sampling, so what a signal handler does is not sampled */
+    uintptr_t stack_end; /* 0: not known */
+};
+/* Initial exec: the library is there from the start, and this must cost one instruction. */
+extern __thread struct preload_thread preload_thread __attribute__((tls_model("initial-exec")));
+
+/* ---- segment.c: the shared memory ---- */
+
+/* NULL before there is one, and when there cannot be one. Another one after fork. */
+extern struct preload_header *preload_segment;
+
+/* Makes it when there is none, or when this process is a child of the one that it was made for.
+ * Called at the start, and by sample_begin(). */
+bool segment_ensure(void);
+
+/* Puts a record; false when the ring is full. Fills in state, tid, thread_name, time_ns (when 0),
+ * span and labels. */
+bool segment_put(struct preload_record *r);
+
+/* The number of a text; 0 when there is no room. */
+uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, uint16_t flags);
+
+/* Adds a module to the list. */
+void segment_module(const struct preload_module *m, const char *path);
+
+void segment_count(uint64_t *counter); /* adds 1, relaxed */
+void segment_lost(enum preload_loss why);
+
+/* ---- sample.c: chance ---- */
+
+/* Whether this thread may sample now, and the kind is wanted. True: sample_end() must follow. */
+bool sample_begin(enum preload_kind kind);
+void sample_end(void);
+
+/* How much until the next sample: exponential with this mean, at least 1. */
+int64_t sample_draw(uint64_t *random, uint32_t mean);
+
+/* ---- walk.c: stacks ---- */
+
+/*
+ * The stack of the caller's caller..., as a text; frames of this library are left out. Must be
+ * called between sample_begin() and sample_end().
+ */
+uint32_t walk_here(void);
+
+/* The same, as addresses (with PRELOAD_EXACT where it holds); *ret_flags: PRELOAD_STACK_... */
+size_t walk_addresses(uint64_t *to, size_t max, uint16_t *ret_flags);
+
+/* At the start of the library, and of a child: where code is, and where the first stack ends. */
+void walk_start(void);
+
+/* This thread's stack ends here: nothing above is read. */
+void walk_thread_starts(void *frame);
+
+/* ---- live.c: what was sampled and is still there ---- */
+
+/* Addresses that may be sampled: all others are not looked up. */
+#define LIVE_MASK 0xfefu
+static inline bool live_may_have(const void *p)
+{
+    return ((uintptr_t)p & LIVE_MASK) == 0;
+}
+
+void live_add(const void *p, const struct preload_live *what);
+/* Takes it away; false when it was not there. */
+bool live_remove(const void *p);
+
+/* ---- span.c: which span a thread is in ---- */
+
+/* Fills trace_id and span_id from this thread's record (OTEP 4947), and labels from its
+ * attributes. */
+void span_fill(struct preload_record *r);
+
+/* ---- resolve.c: the functions that ours stand before ---- */
+
+/* Finds all of them. Before that, and for what dlsym itself allocates, a small block serves. */
+void resolve_all(void);
+void *resolve_next(const char *name, const char *version); /* version may be NULL */
+
+/* ---- usdt.h has the probes otel_memory:alloc and otel_memory:free ---- */
