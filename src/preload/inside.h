@@ -32,7 +32,7 @@ struct preload_thread {
 /* Initial exec: the library is there from the start, and this must cost one instruction. */
 extern __thread struct preload_thread preload_thread __attribute__((tls_model("initial-exec")));
 
-/* ---- segment.c: the shared memory ---- */
+/* ---- handover.c: the shared memory ---- */
 
 /* NULL before there is one, and when there cannot be one. Another one after fork. */
 extern struct preload_header *preload_segment;
@@ -54,7 +54,7 @@ void segment_module(const struct preload_module *m, const char *path);
 void segment_count(uint64_t *counter); /* adds 1, relaxed */
 void segment_lost(enum preload_loss why);
 
-/* ---- sample.c: chance ---- */
+/* ---- chance.c: chance ---- */
 
 /* Whether this thread may sample now, and the kind is wanted. True: sample_end() must follow. */
 bool sample_begin(enum preload_kind kind);
@@ -63,7 +63,7 @@ void sample_end(void);
 /* How much until the next sample: exponential with this mean, at least 1. */
 int64_t sample_draw(uint64_t *random, uint32_t mean);
 
-/* ---- walk.c: stacks ---- */
+/* ---- stack_walk.c: stacks ---- */
 
 /*
  * The stack of the caller's caller..., as a text; frames of this library are left out. Must be
@@ -80,7 +80,7 @@ void walk_start(void);
 /* This thread's stack ends here: nothing above is read. */
 void walk_thread_starts(void *frame);
 
-/* ---- live.c: what was sampled and is still there ---- */
+/* ---- live_table.c: what was sampled and is still there ---- */
 
 /* Addresses that may be sampled: all others are not looked up. */
 #define LIVE_MASK 0xfefu
@@ -93,13 +93,13 @@ void live_add(const void *p, const struct preload_live *what);
 /* Takes it away; false when it was not there. */
 bool live_remove(const void *p);
 
-/* ---- span.c: which span a thread is in ---- */
+/* ---- thread_span.c: which span a thread is in ---- */
 
 /* Fills trace_id and span_id from this thread's record (OTEP 4947), and labels from its
  * attributes. */
 void span_fill(struct preload_record *r);
 
-/* ---- resolve.c: the functions that ours stand before ---- */
+/* ---- forward.c: the functions that ours stand before ---- */
 
 /* Finds all of them. Before that, and for what dlsym itself allocates, a small block serves. */
 void resolve_all(void);
