@@ -15,6 +15,7 @@ export interface Frame {
     line: number; // 1-based; 0: not known. The line that ran, or the function's own (lineNumbers)
     column: number; // 1-based; 0: not known
     startLine: number; // of the function; 0: not known
+    startColumn?: number; // of the function, 1-based: tells functions of minified files apart
     kind: "v8js" | "native";
 }
 

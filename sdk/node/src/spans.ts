@@ -1,0 +1,18 @@
+// Gives samples the span that was active at their time.
+import { monotonicMicrosOf } from "./clock.js";
+import type { Profile } from "./model.js";
+import type { SpanTracker } from "./span_tracker.js";
+
+/** Sets link and http.route of the samples that have a time. Says how many got a link. */
+export function joinSpans(profile: Profile, tracker: SpanTracker): number {
+    let linked = 0;
+    for (const sample of profile.samples) {
+        if (sample.timeUnixNanos === undefined) continue;
+        const active = tracker.activeAt(monotonicMicrosOf(sample.timeUnixNanos));
+        if (!active) continue;
+        sample.link = active.link;
+        if (active.attributes) sample.attributes = { ...sample.attributes, ...active.attributes };
+        linked++;
+    }
+    return linked;
+}
