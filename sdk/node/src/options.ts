@@ -15,6 +15,8 @@ export interface CommonOptions {
     /** OTLP base URL; default OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4318. */
     endpoint?: string;
     headers?: Record<string, string>;
+    /** Requests that wait while the endpoint is away, in bytes; the oldest go. Default 4 MiB. */
+    bufferBytes?: number;
     /** Files go here; "./profiles" for the exporter "file". */
     outDir?: string;
     /** Rules as on the server: "paths: #^/build/#/#". The built-in ones hide tokens and homes. */
