@@ -1,0 +1,61 @@
+// An HTTP service that answers with JSON: what it costs to profile it is measured by bench_node.py,
+// which switches profiling on and off in one running process. Prints its port.
+import { createServer } from "node:http";
+import { fileURLToPath } from "node:url";
+import * as sdk from "../../sdk/node/dist/esm/index.js";
+
+const orders = Array.from({ length: 60 }, (_, i) => ({
+    id: i,
+    customer: `customer-${i % 7}`,
+    lines: Array.from({ length: 1 + (i % 5) }, (_, k) => ({ sku: `sku-${k}`, price: i * 1.25, n: k })),
+}));
+
+function total(order) {
+    return order.lines.reduce((sum, line) => sum + line.price * line.n, 0);
+}
+
+function report(customer) {
+    const mine = JSON.parse(JSON.stringify(orders.filter((order) => order.customer === customer)));
+    for (const order of mine) order.total = total(order);
+    return JSON.stringify(mine.sort((a, b) => b.total - a.total));
+}
+
+const quiet = { enabled: true, exporter: () => {}, maxCpu: 0, maxLagMillis: 0 };
+const always = { intervalMillis: 60_000, durationMillis: 60_000 };
+const modes = {
+    off: () => undefined,
+    cpu: () => sdk.startContinuousCPUProfiling({ ...quiet, ...always }),
+    heap: () => sdk.startHeapSampling({ ...quiet, ...always }),
+    alloc: () => sdk.startAllocationProfiling({ ...quiet, ...always }),
+    all: () => sdk.start({ ...quiet }),
+};
+let handle;
+let requests = 0;
+
+/** What the last mode cost: requests and CPU are counted from switch to switch. */
+async function change(mode) {
+    await handle?.stop();
+    handle = modes[mode]();
+    requests = 0;
+    started = process.cpuUsage();
+    began = process.hrtime.bigint();
+}
+let started = process.cpuUsage();
+let began = process.hrtime.bigint();
+
+const server = createServer(async (request, response) => {
+    const url = new URL(request.url, "http://localhost");
+    if (url.pathname === "/mode") {
+        await change(url.searchParams.get("is"));
+        response.end("{}");
+    } else if (url.pathname === "/count") {
+        const cpu = process.cpuUsage(started);
+        const seconds = Number(process.hrtime.bigint() - began) / 1e9;
+        response.end(JSON.stringify({ requests, seconds, cpu: (cpu.user + cpu.system) / 1e6 }));
+    } else {
+        requests++;
+        response.setHeader("content-type", "application/json");
+        response.end(report(`customer-${requests % 7}`));
+    }
+});
+server.listen(0, "127.0.0.1", () => console.log(server.address().port, fileURLToPath(import.meta.url)));
