@@ -35,10 +35,10 @@ coverage:
 	@tools/deps.sh lint
 	@python3 tools/coverage.py
 
-bench: bench-formats bench-store bench-server bench-agent bench-web
+bench: bench-formats bench-store bench-server bench-agent bench-web bench-preload bench-node
 
 bench-%: build
-	@tools/deps.sh test
+	@tools/deps.sh bench
 	@python3 bench/bench_$*.py
 
 # Long fuzzing: SECONDS per target, e.g. make fuzz SECONDS=600 TARGET=pprof

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing to build, test or lint Vesta on Debian 12 or 13, and says what and why.
-# usage: tools/deps.sh build|test|lint     (test includes build, lint includes both)
+# Installs what is missing to build, test, measure or lint Vesta on Debian 12 or 13, and says what and why.
+# usage: tools/deps.sh build|test|bench|lint     (test includes build, the others include both)
 # Where it may not install, it prints the one command to run and fails.
 set -eu
 
@@ -46,6 +46,12 @@ test|cmd rustc|rustc|programs to profile
 test|cmd musl-gcc|musl-tools|programs without glibc to profile
 test|cmd perf|linux-perf|costs to compare with
 test|cmd objdump|binutils|an independent view of binaries
+test|lib libjemalloc.so|libjemalloc-dev|an allocator that programs bring
+test|lib libtcmalloc.so|libgoogle-perftools-dev|another
+test|lib libmimalloc|libmimalloc-dev|and another
+bench|cmd redis-benchmark|redis-server|a real program to slow down
+bench|cmd heaptrack|heaptrack|another heap profiler, to compare with
+bench|cmd wrk|wrk|load for a Node service
 lint|cmd clang-format|clang-format|checks the layout of code
 lint|cmd clang-tidy|clang-tidy|checks code
 lint|cmd shellcheck|shellcheck|checks shell scripts
@@ -56,6 +62,7 @@ have() {
     case $1 in
     cmd) command -v "$2" >/dev/null 2>&1 ;;
     file) [ -e "$2" ] ;;
+    lib) ls /usr/lib/*/"$2"* >/dev/null 2>&1 ;;
     pc) command -v pkg-config >/dev/null 2>&1 && pkg-config --exists "$2" ;;
     py) command -v python3 >/dev/null 2>&1 && python3 -c "import $2" 2>/dev/null ;;
     fuzzer) command -v clang >/dev/null 2>&1 &&
@@ -79,9 +86,10 @@ package_name() {
 case ${1:-} in
 build) wanted="build" ;;
 test) wanted="build test" ;;
+bench) wanted="build test bench" ;;
 lint) wanted="build test lint" ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint" >&2
+    echo "usage: tools/deps.sh build|test|bench|lint" >&2
     exit 2
     ;;
 esac

@@ -3,7 +3,7 @@
 
   1. the build, by gcc with warnings as errors
   2. unit tests, layer and header checks; types, lint and unit tests of the pages
-  3. end-to-end tests of the real program, and of its pages in a real browser
+  3. end-to-end tests of the real program, of its pages in a real browser, and of the Node package
   4. unit tests again, and a server under load, with AddressSanitizer and UndefinedBehaviorSanitizer
   5. the store's and the server's threads, and that server, with ThreadSanitizer
   6. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
@@ -11,6 +11,8 @@
 
 import os
 import pathlib
+import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +39,14 @@ SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 class Count:
     passed = failed = skipped = 0
+    lock = threading.Lock()
+
+    @classmethod
+    def add(cls, passed=0, failed=0, skipped=0):
+        with cls.lock:
+            cls.passed += passed
+            cls.failed += failed
+            cls.skipped += skipped
 
 
 def say(text):
@@ -52,10 +62,10 @@ def build(folder, options, targets=()):
     ready = (ROOT / folder / "build.ninja").exists() or run(
         "meson", "setup", folder, *options, stdout=subprocess.DEVNULL) == 0
     if ready and run("ninja", "-C", folder, "--quiet", *targets) == 0:
-        Count.passed += 1
+        Count.add(passed=1)
         return True
     print(f"FAILED: the build in {folder}")
-    Count.failed += 1
+    Count.add(failed=1)
     return False
 
 
@@ -74,21 +84,21 @@ def build_ahead():
     return thread
 
 
-def add_junit(path, code):
+def add_junit(path, code, out=sys.stdout):
     """Counts test cases; a runner that died without saying why is one failure."""
     failed = 0
     for case in ElementTree.parse(path).iter("testcase") if path.exists() else []:
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
-            print(f"FAILED {case.get('classname', '')} {case.get('name')}")
+            print(f"FAILED {case.get('classname', '')} {case.get('name')}", file=out)
         elif case.find("skipped") is not None:
-            Count.skipped += 1
+            Count.add(skipped=1)
         else:
-            Count.passed += 1
+            Count.add(passed=1)
     if code != 0 and failed == 0:
         failed = 1
-        print("FAILED: the test runner itself")
-    Count.failed += failed
+        print("FAILED: the test runner itself", file=out)
+    Count.add(failed=failed)
 
 
 def unit_tests(folder, *names):
@@ -113,10 +123,10 @@ def check(name, *command):
     """A command that must succeed, as one test."""
     done = subprocess.run(command, cwd=ROOT / "web", capture_output=True, text=True)
     if done.returncode == 0:
-        Count.passed += 1
+        Count.add(passed=1)
         return
     print(f"FAILED: {name}\n{done.stdout}{done.stderr}")
-    Count.failed += 1
+    Count.add(failed=1)
 
 
 def web_checks():
@@ -133,8 +143,9 @@ def browser_tests(log, **kwargs):
     """Pages in Chromium. Playwright needs Node 20, which Debian 12 does not have by itself."""
     version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
     if int(version.strip("v\n").split(".")[0] or 0) < 20 or not shutil.which("chromium"):
-        print(f"SKIP: tests of the pages need Node 20 and Chromium; here is Node {version.strip()}")
-        Count.skipped += 1
+        print(f"SKIP: tests of the pages need Node 20 and Chromium; here is Node {version.strip()}",
+              file=kwargs.get("stdout"))
+        Count.add(skipped=1)
         return None
     folder = ROOT / "tests" / "web"
     log.unlink(missing_ok=True)
@@ -144,33 +155,81 @@ def browser_tests(log, **kwargs):
                env={**os.environ, "VESTA_BUILD": str(ROOT / "build")}, **kwargs)
 
 
+def sdk_tests(out):
+    """The Node package: types, lint, its own tests."""
+    folder = ROOT / "sdk" / "node"
+    how = {"cwd": folder, "stdout": out, "stderr": subprocess.STDOUT}
+    if not (folder / "node_modules").exists():
+        subprocess.run(["npm", "install", "--no-save", "--silent"], **how)
+    for command in (["npx", "tsc", "--noEmit"], ["npx", "biome", "lint", "--error-on-warnings", "."],
+                    ["node", "build.mjs"]):
+        done = subprocess.run(command, **how).returncode == 0
+        Count.add(passed=done, failed=not done)
+    files = sorted(path.relative_to(folder) for path in folder.glob("test/*.test.mjs"))
+    done = subprocess.run(["node", "--test", "--test-reporter=tap", *files], cwd=folder, text=True,
+                          env={**os.environ, "VESTA_BUILD": str(ROOT / "build")},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    counts = {name: int(n) for name, n in re.findall(r"^# (pass|fail|skipped) (\d+)$", done.stdout,
+                                                     re.MULTILINE)}
+    failed = counts.get("fail", 0) or int(done.returncode != 0)
+    Count.add(counts.get("pass", 0), failed, counts.get("skipped", 0))
+    for line in re.findall(r"^ *ok .* # SKIP.*$", done.stdout, re.MULTILINE):
+        print(line.strip(), file=out)
+    print(done.stdout if failed else f"sdk/node: {counts.get('pass', 0)} passed", file=out)
+
+
+def e2e_job(name, *what):
+    log = ROOT / "build" / f"{name}.junit.xml"
+
+    def work(out):
+        add_junit(log, pytest("build", log, *what, stdout=out, stderr=subprocess.STDOUT), out)
+    return work
+
+
+def browser_job(out):
+    log = ROOT / "build" / "web.junit.xml"
+    code = browser_tests(log, stdout=out, stderr=subprocess.STDOUT)
+    if code is not None:
+        add_junit(log, code, out)
+
+
 def all_e2e_tests():
-    """Tests of the agent mostly wait for its windows: they and the pages run beside the others."""
-    folder = ROOT / "build"
-    agent, web, text = (folder / name for name in
-                        ("e2e-agent.junit.xml", "web.junit.xml", "e2e-beside.log"))
-    codes = []
+    """Most of these tests wait: two jobs run at a time, the longest first."""
+    jobs = queue.SimpleQueue()
+    for name, work in (("agent", e2e_job("e2e-agent", *AGENT_E2E)),
+                       ("the rest", e2e_job("e2e", "tests/e2e",
+                                            *(f"--ignore={path}" for path in AGENT_E2E))),
+                       ("pages", browser_job), ("Node package", sdk_tests)):
+        jobs.put((name, work))
+    printing = threading.Lock()
 
-    def work():
-        with open(text, "w") as out:
-            how = {"stdout": out, "stderr": subprocess.STDOUT}
-            codes.append(pytest("build", agent, *AGENT_E2E, **how))
-            codes.append(browser_tests(web, **how))
+    def take():
+        while not jobs.empty():
+            try:
+                name, work = jobs.get_nowait()
+            except queue.Empty:
+                return
+            path = ROOT / "build" / f"e2e-{name.replace(' ', '-').lower()}.log"
+            with open(path, "w") as out:
+                try:
+                    work(out)
+                except Exception as trouble:
+                    print(f"FAILED: {name}: {trouble!r}", file=out)
+                    Count.add(failed=1)
+            with printing:
+                print(f"-- {name}\n{path.read_text()}", flush=True)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    e2e_tests("build", "tests/e2e", *(f"--ignore={path}" for path in AGENT_E2E))
-    thread.join()
-    print(text.read_text(), flush=True)
-    add_junit(agent, codes[0])
-    if codes[1] is not None:
-        add_junit(web, codes[1])
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def fuzz():
     if not shutil.which("clang"):
         print("SKIP: fuzzing needs clang")
-        Count.skipped += 1
+        Count.add(skipped=1)
         return
     log = ROOT / "build" / "fuzz.junit.xml"
     log.unlink(missing_ok=True)
