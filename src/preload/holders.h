@@ -1,0 +1,21 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+/*
+ * Who holds a lock, and where it was taken: a small table of the acquisitions that were sampled,
+ * which are those of locks that hurt. Newer ones replace older ones. No locks; an entry that is
+ * being written is passed over.
+ */
+
+void holder_remember(const void *lock, uint32_t tid, uint32_t stack);
+
+/* Where `tid`, which holds the lock, was last seen taking it; 0: not known. A thread that took it
+ * again elsewhere, without waiting, is not noticed. */
+uint32_t holder_stack(const void *lock, uint32_t tid);
+
+/* The thread that holds it now, or writes; 0 if that cannot be told. musl does not tell for mutexes
+ * of the default kind and for writers, and nobody tells who reads. */
+uint32_t holder_of_mutex(const pthread_mutex_t *m);
+uint32_t holder_of_rwlock(const pthread_rwlock_t *l);
