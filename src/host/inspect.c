@@ -32,6 +32,14 @@ void inspect_question_file(uint32_t pid, uint64_t start_ns, uint64_t begin, uint
     pb_put_u64(out, ASK_END, end);
 }
 
+void inspect_question_handover(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
+                               struct buf *out)
+{
+    put_head(out, ASK_HANDOVER, pid, start_ns);
+    pb_put_u64(out, ASK_BEGIN, begin);
+    pb_put_u64(out, ASK_END, end);
+}
+
 void inspect_question_path(uint32_t pid, uint64_t start_ns, const char *path, bool no_link,
                            uint32_t owner, struct buf *out)
 {
@@ -218,6 +226,12 @@ static bool read_number(struct inspect_process *p, uint32_t field, uint64_t v)
         return true;
     case TOLD_CONTEXT_TIME:
         p->context_time = v;
+        return true;
+    case TOLD_HANDOVER:
+        p->handover_begin = v;
+        return true;
+    case TOLD_HANDOVER_END:
+        p->handover_end = v;
         return true;
     case TOLD_PORT:
         if (p->n_ports < sizeof(p->ports) / sizeof(p->ports[0]))

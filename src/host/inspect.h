@@ -53,8 +53,9 @@ struct inspect_process {
     struct bytes pod, pod_namespace, pod_container;
     struct bytes context;  /* OTEP 4719: the payload, checked as far as its frame goes; 65536 */
     uint64_t context_time; /* its timestamp: the same one need not be read again */
-    bool listens;          /* has a listening TCP socket (only when asked) */
-    uint16_t ports[8];     /* the first on loopback or any address; none in another network */
+    uint64_t handover_begin, handover_end; /* memory of a preloaded library; 0: none */
+    bool listens;                          /* has a listening TCP socket (only when asked) */
+    uint16_t ports[8]; /* the first on loopback or any address; none in another network */
     size_t n_ports;
     VEC(struct inspect_mapping)
     mappings; /* executable ones only, sorted; at most INSPECT_MAPPINGS_MAX */
@@ -95,6 +96,11 @@ struct inspect_file {
 void inspect_question_file(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
                            struct buf *out);
 int inspect_read_file(struct bytes answer, struct inspect_file *ret, struct error *err);
+
+/* The memory that a preloaded library shares (abi/preload.h), to be read and written: only a memfd
+ * of its name. Answered as above. */
+void inspect_question_handover(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
+                               struct buf *out);
 
 /* A file by its path in the root of a process (pid 0: of this one), no symlink at its end when
  * `no_link`; `owner` other than UINT32_MAX: only when it or root owns it, and it has at most

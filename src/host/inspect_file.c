@@ -163,6 +163,34 @@ int inspect_open_mapping(const struct target *t, const struct question *q, int *
                  : 0;
 }
 
+int inspect_open_handover(const struct target *t, const struct question *q, int *ret_fd,
+                          struct inspect_file *ret, struct error *err)
+{
+    char name[64], path[64], self[32];
+    struct statfs fs;
+    struct stat st;
+
+    snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)q->begin,
+             (unsigned long long)q->end);
+    if (target_link(t, name, path, sizeof(path)) < 0 || !inspect_is_handover(bytes_of(path)))
+        return error_set(err, -ENOENT, "process %u has no memory of ours at %#llx", t->pid,
+                         (unsigned long long)q->begin);
+    CLEANUP(closep) int handle = open_map_file(t, q->begin, q->end);
+    /* The name alone could be a file's: memfds are in tmpfs, without a name in any folder. */
+    if (handle < 0 || fstatfs(handle, &fs) < 0 || fs.f_type != TMPFS_MAGIC ||
+        fstat(handle, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0)
+        return error_set(err, -EINVAL, "what process %u has at %#llx is no memfd", t->pid,
+                         (unsigned long long)q->begin);
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", handle);
+    int fd = open(self, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "could not open memory of process %u: %m", t->pid);
+    *ret = (struct inspect_file){
+        .device = st.st_dev, .inode = st.st_ino, .size = (uint64_t)st.st_size, .uid = st.st_uid};
+    *ret_fd = fd;
+    return 0;
+}
+
 int inspect_open_path(const struct target *t, const struct question *q, int *ret_fd,
                       struct inspect_file *ret, struct error *err)
 {

@@ -26,7 +26,7 @@ enum {
     ASK_OWNER,
     ASK_ADDRESS
 };
-enum ask_kind { ASK_PROCESS = 1, ASK_FILE, ASK_BY_PATH, ASK_LIST, ASK_WORDS };
+enum ask_kind { ASK_PROCESS = 1, ASK_FILE, ASK_BY_PATH, ASK_LIST, ASK_WORDS, ASK_HANDOVER };
 enum {
     ASK_MAPS = 1,
     ASK_IDENTITY = 2,
@@ -62,6 +62,8 @@ enum {
     TOLD_POD,
     TOLD_POD_NAMESPACE,
     TOLD_POD_CONTAINER,
+    TOLD_HANDOVER,
+    TOLD_HANDOVER_END,
 };
 enum { TOLD_KERNEL_THREAD = 1, TOLD_SAME_MOUNTS = 2, TOLD_LISTENS = 4, TOLD_CUT = 8 };
 enum { FILE_MAJOR = 1, FILE_MINOR, FILE_INODE, FILE_PATH, FILE_DELETED };
@@ -98,6 +100,8 @@ size_t target_memory(const struct target *t, uint64_t address, void *to, size_t 
 /* inspect_file.c: opening. */
 int inspect_open_mapping(const struct target *t, const struct question *q, int *ret_fd,
                          struct inspect_file *ret, struct error *err);
+int inspect_open_handover(const struct target *t, const struct question *q, int *ret_fd,
+                          struct inspect_file *ret, struct error *err);
 int inspect_open_path(const struct target *t, const struct question *q, int *ret_fd,
                       struct inspect_file *ret, struct error *err);
 
@@ -110,12 +114,19 @@ bool inspect_is_served(const struct target *t, int handle); /* t: may be NULL */
 bool inspect_sees_served(const struct target *t);
 bool inspect_shares_mounts(const struct target *t); /* with us */
 
+/* What else mappings tell; 0 where there is none. */
+struct map_marks {
+    uint64_t context;                      /* a process context may be here */
+    uint64_t handover_begin, handover_end; /* the memory of a preloaded library */
+};
+
 /* inspect_map.c: the payload of a process context whose header is at `address`; false: none. */
 bool inspect_context(const struct target *t, uint64_t address, struct buf *out, uint64_t *ret_time);
 /* Adds TOLD_FILE and TOLD_MAPPINGS of what is executable, up to out->len `max`, if `out` is given.
- * *ret_context is where a process context may be, or 0. */
+ */
 int inspect_maps(const struct target *t, size_t max, struct buf *out, bool *ret_cut,
-                 uint64_t *ret_context);
+                 struct map_marks *ret);
+bool inspect_is_handover(struct bytes path);
 /* The mapping that holds an address; its path is in `room`. */
 struct map_line;
 bool inspect_map_at(const struct target *t, uint64_t address, struct buf *room,

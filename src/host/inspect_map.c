@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "abi/preload.h"
 #include "base/cleanup.h"
 #include "base/le.h"
 #include "host/inspect_internal.h"
@@ -164,8 +165,24 @@ static bool is_context(const struct map_line *m)
             bytes_are(m->path, "/memfd:OTEL_CTX (deleted)"));
 }
 
+bool inspect_is_handover(struct bytes path)
+{
+    return bytes_are(path, "/memfd:" PRELOAD_MEMFD) ||
+           bytes_are(path, "/memfd:" PRELOAD_MEMFD " (deleted)");
+}
+
+static void mark(struct map_marks *marks, const struct map_line *m)
+{
+    if (marks->context == 0 && is_context(m))
+        marks->context = m->begin;
+    if (marks->handover_begin == 0 && m->offset == 0 && inspect_is_handover(m->path)) {
+        marks->handover_begin = m->begin;
+        marks->handover_end = m->end;
+    }
+}
+
 int inspect_maps(const struct target *t, size_t max, struct buf *out, bool *ret_cut,
-                 uint64_t *ret_context)
+                 struct map_marks *ret)
 {
     struct maps_reader reader;
     struct maps_writer w = {.out = out, .max = max};
@@ -174,12 +191,12 @@ int inspect_maps(const struct target *t, size_t max, struct buf *out, bool *ret_
     int r = maps_open(t, &reader);
     if (r < 0)
         return r;
-    *ret_context = 0;
+    *ret = (struct map_marks){0};
     while (maps_next(&reader, &m)) {
         if (out && m.is_executable)
             add_mapping(&w, &m);
-        else if (*ret_context == 0 && is_context(&m))
-            *ret_context = m.begin;
+        else if (!m.is_executable)
+            mark(ret, &m);
     }
     if (out) {
         write_last(&w);

@@ -300,18 +300,20 @@ static void tell_context(const struct target *t, uint64_t address, struct buf *o
 static int tell_maps(const struct target *t, const struct question *q, struct buf *out,
                      uint64_t *flags, struct error *err)
 {
-    uint64_t context = 0;
+    struct map_marks marks;
     bool is_cut = false, is_identity = q->flags & ASK_IDENTITY;
     struct buf *to = q->flags & ASK_MAPS ? out : NULL;
 
     int r =
-        inspect_maps(t, MAPS_ROOM - (is_identity ? INSPECT_CONTEXT_MAX : 0), to, &is_cut, &context);
+        inspect_maps(t, MAPS_ROOM - (is_identity ? INSPECT_CONTEXT_MAX : 0), to, &is_cut, &marks);
     if (r < 0)
         return r == -ESRCH ? gone(err, t->pid)
                            : error_set(err, r, "could not read the mappings of process %u: %s",
                                        t->pid, strerror(-r));
-    if (is_identity && context != 0 && !(q->flags & ASK_CAREFULLY))
-        tell_context(t, context, out);
+    pb_put_u64_opt(out, TOLD_HANDOVER, marks.handover_begin);
+    pb_put_u64_opt(out, TOLD_HANDOVER_END, marks.handover_end);
+    if (is_identity && marks.context != 0 && !(q->flags & ASK_CAREFULLY))
+        tell_context(t, marks.context, out);
     *flags |= is_cut ? TOLD_CUT : 0;
     return 0;
 }
@@ -402,6 +404,8 @@ static int serve_target(const struct target *t, const struct question *q, struct
         read_words(t, q, &a->data);
     else if (r == 0 && q->kind == ASK_FILE)
         r = inspect_open_mapping(t, q, &a->fd, &file, err);
+    else if (r == 0 && q->kind == ASK_HANDOVER)
+        r = inspect_open_handover(t, q, &a->fd, &file, err);
     else if (r == 0)
         r = inspect_open_path(t, q, &a->fd, &file, err);
     buf_done(&room);
@@ -461,7 +465,7 @@ static int serve(void *state, const struct worker_question *asked, struct worker
         buf_add(&a->data, &file, sizeof(file));
         return r;
     }
-    if (q.kind < ASK_PROCESS || q.kind > ASK_WORDS)
+    if (q.kind < ASK_PROCESS || q.kind > ASK_HANDOVER)
         return error_set(err, -EINVAL, "a question of kind %d is unknown", (int)q.kind);
     r = target_open(q.pid, &t, err);
     if (r == 0)

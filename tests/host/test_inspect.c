@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/preload.h"
 #include "base/clock.h"
 #include "host/inspect.h"
 #include "lib/test.h"
@@ -677,6 +678,69 @@ static void a_process_context_is_found(struct test *t)
     end(other);
 }
 
+/* A memfd of that name, or a file that only looks like one. */
+static void hands_over(void *arg)
+{
+    const char *file = arg;
+    int fd = file ? open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)
+                  : memfd_create(PRELOAD_MEMFD, MFD_CLOEXEC);
+
+    (void)!ftruncate(fd, 8192);
+    (void)!mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file)
+        (void)unlink(file);
+    close(fd);
+}
+
+static void memory_of_a_preloaded_library_is_handed_over(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct inspect_file f;
+    struct budget b;
+    struct buf q = {0};
+    struct error err = {{0}};
+    int fd = -1;
+
+    if (geteuid() != 0)
+        TEST_SKIP(t, "map_files needs CAP_CHECKPOINT_RESTORE");
+    pid_t pid = child_of(hands_over, NULL);
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
+              0);
+    CHECK_INT(t, p.handover_end - p.handover_begin, 8192);
+    inspect_question_handover((uint32_t)pid, 0, p.handover_begin, p.handover_end, &q);
+    CHECK_INT(t, ask_file(&q, &f, &fd, &err), 0);
+    CHECK_INT(t, f.size, 8192);
+    CHECK_INT(t, pwrite(fd, "x", 1, 100), 1);
+    close(fd);
+    q = (struct buf){0};
+    inspect_question_handover((uint32_t)pid, 0, p.handover_begin + 4096, p.handover_end, &q);
+    CHECK_INT(t, ask_file(&q, &f, &fd, &err), -ENOENT);
+    inspect_process_done(&p);
+    end(pid);
+}
+
+static void a_file_that_looks_like_such_memory_is_not_opened(struct test *t)
+{
+    struct inspect_process p = {0};
+    struct inspect_file f;
+    struct budget b;
+    struct buf q = {0};
+    struct error err = {{0}};
+    int fd = -1;
+
+    if (geteuid() != 0 || access("/memfd:" PRELOAD_MEMFD, F_OK) == 0)
+        TEST_SKIP(t, "needs to write to /");
+    pid_t pid = child_of(hands_over, (void *)(uintptr_t) "/memfd:" PRELOAD_MEMFD);
+    budget_init(&b, 1 << 20);
+    CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
+              0);
+    inspect_question_handover((uint32_t)pid, 0, p.handover_begin, p.handover_end, &q);
+    CHECK_INT(t, ask_file(&q, &f, &fd, &err), -EINVAL);
+    inspect_process_done(&p);
+    end(pid);
+}
+
 static int ask_words(pid_t pid, const uint64_t *at, size_t n, uint64_t *ret, uint32_t *ret_read,
                      struct error *err)
 {
@@ -929,6 +993,8 @@ static const struct test_case cases[] = {
     TEST(tens_of_thousands_of_mappings_are_cut),
     TEST(one_file_mapped_a_thousand_times_is_told_once),
     TEST(a_process_context_is_found),
+    TEST(memory_of_a_preloaded_library_is_handed_over),
+    TEST(a_file_that_looks_like_such_memory_is_not_opened),
     TEST(words_of_memory_are_read),
     TEST(memory_that_hangs_its_reader_hangs_nobody_else),
     TEST(a_file_system_that_never_answers_is_not_asked),
