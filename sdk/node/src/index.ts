@@ -1,0 +1,91 @@
+// Always-on profiling of this process, or of this thread of it. Every function here starts something,
+// if it is enabled, and gives back the way to stop it. None throws.
+import { type Config, type ProfilerName, resolveConfig } from "./config.js";
+import { jobsOf } from "./jobs.js";
+import { createLoadGauge } from "./load.js";
+import type {
+    CpuOptions,
+    EventLoopOptions,
+    Handle,
+    HeapOptions,
+    SnapshotOptions,
+    StartOptions,
+    WallOptions,
+} from "./options.js";
+import { createPipeline } from "./pipeline.js";
+import { runJob } from "./schedule.js";
+import { createStats, type StatsKeeper } from "./stats.js";
+
+export type * from "./model.js";
+export type * from "./options.js";
+
+/** CPU, allocations and event loop, with sensible hours; wall and live heap where asked for. */
+export function start(options: StartOptions = {}): Handle {
+    return run(options);
+}
+
+export function startContinuousCPUProfiling(options: CpuOptions = {}): Handle {
+    return run(options, "cpu");
+}
+
+export function startWallProfiling(options: WallOptions = {}): Handle {
+    return run(options, "wall");
+}
+
+/** Live heap: what was allocated since the start and is still alive, by where it was allocated. */
+export function startHeapSampling(options: HeapOptions = {}): Handle {
+    return run(options, "heap");
+}
+
+export function startAllocationProfiling(options: HeapOptions = {}): Handle {
+    return run(options, "allocations");
+}
+
+/** Who blocked the event loop, and for how long. */
+export function startEventLoopProfiling(options: EventLoopOptions = {}): Handle {
+    return run(options, "eventLoop");
+}
+
+/** Heap by constructor. Stops the process for every snapshot: see SnapshotOptions. */
+export function startHeapSnapshots(options: SnapshotOptions): Handle {
+    return run(options, "snapshots");
+}
+
+const stopMillis = 5_000;
+
+function run(options: StartOptions, only?: ProfilerName): Handle {
+    const config = resolveConfig(options, process.env, only);
+    const stats = createStats(config);
+    const idle: Handle = { stop: async () => {}, stats: () => stats.snapshot() };
+    if (!config.enabled) return idle;
+    try {
+        return stats.timed(() => begin(config, stats));
+    } catch (error) {
+        stats.error("start", error);
+        return idle;
+    }
+}
+
+function begin(config: Config, stats: StatsKeeper): Handle {
+    const pipeline = createPipeline(config, stats);
+    const gauge = createLoadGauge(config);
+    const context = { stats, gauge, ...pipeline };
+    const running = jobsOf(config).map((job) => runJob(job, context));
+    let stopping: Promise<void> | undefined;
+    const stop = async (timeoutMillis: number): Promise<void> => {
+        try {
+            gauge.close();
+            for (const job of running) void job.stop();
+            await pipeline.shutdown(timeoutMillis);
+        } catch (error) {
+            stats.error("stop", error);
+        }
+    };
+    return {
+        stop(timeoutMillis = stopMillis) {
+            stopping ??= stop(timeoutMillis);
+            return stopping;
+        },
+        stats: () => stats.snapshot(),
+    };
+}

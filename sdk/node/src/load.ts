@@ -1,0 +1,99 @@
+// How busy the process is: windows are shortened, then left out, where the app needs its time itself.
+import * as os from "node:os";
+import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
+
+export interface Verdict {
+    /** Why there is to be no window. */
+    skip?: "cpu" | "lag";
+    /** Of the window's length: 1 is all of it. */
+    share: number;
+}
+
+export interface LoadGauge {
+    verdict(): Verdict;
+    close(): void;
+}
+
+interface Limits {
+    maxCpu: number;
+    maxLagMillis: number;
+}
+
+const periodMillis = 5_000;
+const lagResolutionMillis = 50;
+
+/** From here on windows get shorter: as a share of a limit. */
+const easy = 0.5;
+/** The shortest they get. */
+const shortest = 0.25;
+
+/** Looks at the last seconds, again and again. Costs nothing where there is no limit. */
+export function createLoadGauge(limits: Limits): LoadGauge {
+    if (limits.maxCpu <= 0 && limits.maxLagMillis <= 0) {
+        return { verdict: () => ({ share: 1 }), close: () => {} };
+    }
+    const lag = limits.maxLagMillis > 0 ? startLag() : undefined;
+    let cpu = cpuReader();
+    let last = { cpu: 0, lag: 0 };
+    const look = (): void => {
+        last = { cpu: cpu(), lag: lag ? readLag(lag) : 0 };
+    };
+    const timer = setInterval(look, periodMillis);
+    timer.unref();
+    let lookedAt = performance.now();
+    return {
+        verdict() {
+            const now = performance.now();
+            if (now - lookedAt > 1000) {
+                // Seconds are enough to know; less is chance.
+                look();
+                lookedAt = now;
+            }
+            return verdictOf(last, limits);
+        },
+        close() {
+            clearInterval(timer);
+            lag?.disable();
+            cpu = () => 0;
+        },
+    };
+}
+
+/** Exported for tests. */
+export function verdictOf(load: { cpu: number; lag: number }, limits: Limits): Verdict {
+    const cpu = limits.maxCpu > 0 ? load.cpu / limits.maxCpu : 0;
+    const lag = limits.maxLagMillis > 0 ? load.lag / limits.maxLagMillis : 0;
+    const worst = Math.max(cpu, lag);
+    if (worst > 1) return { skip: cpu >= lag ? "cpu" : "lag", share: 0 };
+    if (worst <= easy) return { share: 1 };
+    return { share: 1 - ((worst - easy) / (1 - easy)) * (1 - shortest) };
+}
+
+/** The share of the cores this process may use. */
+function cpuReader(): () => number {
+    const cores = os.availableParallelism?.() ?? os.cpus().length;
+    let at = performance.now();
+    let used = process.cpuUsage();
+    return () => {
+        const now = performance.now();
+        const since = process.cpuUsage(used);
+        const share =
+            (since.user + since.system) / 1000 / Math.max(now - at, 1) / Math.max(cores, 1);
+        at = now;
+        used = process.cpuUsage();
+        return share;
+    };
+}
+
+function startLag(): IntervalHistogram {
+    const histogram = monitorEventLoopDelay({ resolution: lagResolutionMillis });
+    histogram.enable();
+    return histogram;
+}
+
+/** p99 in ms. The histogram counts from one look at the clock to the next, which is not all lag. */
+function readLag(histogram: IntervalHistogram): number {
+    const p99 = histogram.percentile(99) / 1e6;
+    histogram.reset();
+    return Math.max(0, p99 - lagResolutionMillis);
+}

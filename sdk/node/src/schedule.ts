@@ -1,0 +1,202 @@
+// When windows are: the first at once, then one in every interval, or back to back where a window is
+// as long as the interval. All timers let the process end.
+import type { LoadGauge } from "./load.js";
+import type { Profile } from "./model.js";
+import type { StatsKeeper } from "./stats.js";
+
+/** Something that is captured from now on. */
+export interface Capture {
+    /** next: the window that follows at once has begun already. */
+    end(next?: Capture): Profile[];
+}
+
+export interface Job {
+    name: string;
+    intervalMillis: number;
+    durationMillis: number;
+    shouldProfile?: () => boolean | Promise<boolean>;
+    begin(): Capture;
+    /** What goes on between windows. */
+    rest?: () => void;
+    close?: () => void;
+    /** Windows back to back are cut shorter where the cut takes longer than this. */
+    maxCutMillis?: number;
+}
+
+export interface JobContext {
+    stats: StatsKeeper;
+    gauge: LoadGauge;
+    send(profiles: Profile[]): Promise<void>;
+    /** A window begins; called again for one that failed or is over. */
+    windowBegins(): void;
+    windowEnds(): void;
+}
+
+export interface RunningJob {
+    /** Ends the window and sends it. */
+    stop(): Promise<void>;
+}
+
+/** So many windows in a row are left out at most: a process that is always hot is seen, too. */
+const maxSkips = 4;
+const hotShare = 0.25;
+const minWindowMillis = 100;
+
+interface State {
+    job: Job;
+    context: JobContext;
+    capture: Capture | undefined;
+    beganAt: number;
+    timer: NodeJS.Timeout | undefined;
+    stopped: boolean;
+    skips: number;
+    durationMillis: number; // as the cut allows
+    pending: Promise<void>;
+}
+
+export function runJob(job: Job, context: JobContext): RunningJob {
+    const state: State = {
+        job,
+        context,
+        capture: undefined,
+        beganAt: 0,
+        timer: undefined,
+        stopped: false,
+        skips: 0,
+        durationMillis: job.durationMillis,
+        pending: Promise.resolve(),
+    };
+    turn(state);
+    return {
+        async stop() {
+            state.stopped = true;
+            clearTimeout(state.timer);
+            endWindow(state);
+            try {
+                job.close?.();
+            } catch (error) {
+                context.stats.error(job.name, error);
+            }
+            await state.pending;
+        },
+    };
+}
+
+/** Asks whether there is to be a window, begins it, and ends the one before. */
+function turn(state: State): void {
+    const answer = askFlag(state);
+    if (typeof answer === "boolean") proceed(state, answer);
+    else void answer.then((yes) => proceed(state, yes));
+}
+
+/** Synchronous where the flag is, so that the first window begins with the call that starts it. */
+function askFlag({ job, context }: State): boolean | Promise<boolean> {
+    const failed = (error: unknown): boolean => {
+        context.stats.error(`${job.name}: shouldProfile`, error);
+        return false;
+    };
+    try {
+        const answer = job.shouldProfile ? job.shouldProfile() : true;
+        return typeof answer === "boolean"
+            ? answer
+            : Promise.resolve(answer).then((yes) => yes === true, failed);
+    } catch (error) {
+        return failed(error);
+    }
+}
+
+function proceed(state: State, allowed: boolean): void {
+    if (state.stopped) return;
+    const { job } = state;
+    const share = allowed ? shareOf(state) : skip(state, "flag");
+    const duration = Math.max(
+        Math.min(minWindowMillis, job.durationMillis),
+        state.durationMillis * share,
+    );
+    const next = share > 0 ? beginWindow(state) : undefined;
+    endWindow(state, next);
+    if (!next) {
+        again(state, job.intervalMillis, turn);
+        return;
+    }
+    state.capture = next;
+    state.beganAt = performance.now();
+    const backToBack = share === 1 && job.durationMillis >= job.intervalMillis;
+    if (backToBack) again(state, duration, turn);
+    else again(state, duration, () => pause(state, job.intervalMillis - duration));
+}
+
+function pause(state: State, millis: number): void {
+    endWindow(state);
+    try {
+        state.job.rest?.();
+    } catch (error) {
+        state.context.stats.error(state.job.name, error);
+    }
+    again(state, millis, turn);
+}
+
+function again(state: State, millis: number, then: (state: State) => void): void {
+    if (state.stopped) return;
+    state.timer = setTimeout(() => then(state), Math.max(0, millis));
+    state.timer.unref();
+}
+
+function shareOf(state: State): number {
+    const { stats, gauge } = state.context;
+    const verdict = gauge.verdict();
+    if (verdict.skip && state.skips < maxSkips) {
+        state.skips++;
+        return skip(state, verdict.skip);
+    }
+    state.skips = 0;
+    if (verdict.share < 1) stats.shorten();
+    return verdict.skip ? hotShare : verdict.share;
+}
+
+function skip(state: State, reason: string): 0 {
+    state.context.stats.skip(reason);
+    return 0;
+}
+
+function beginWindow(state: State): Capture | undefined {
+    const { job, context } = state;
+    return context.stats.timed(() => {
+        context.windowBegins();
+        try {
+            return job.begin();
+        } catch (error) {
+            context.windowEnds();
+            context.stats.error(job.name, error);
+            return undefined;
+        }
+    });
+}
+
+function endWindow(state: State, next?: Capture): void {
+    const { capture, job, context } = state;
+    if (!capture) return;
+    state.capture = undefined;
+    const from = performance.now();
+    try {
+        const profiles = capture.end(next);
+        context.stats.window();
+        for (const profile of profiles) context.stats.samples(profile.samples.length);
+        state.pending = context.send(profiles);
+    } catch (error) {
+        context.stats.error(job.name, error);
+    }
+    context.windowEnds();
+    const took = performance.now() - from;
+    context.stats.own(took);
+    fitCut(state, took);
+}
+
+/** The longer the window, the more there is to hand over at its end. */
+function fitCut(state: State, tookMillis: number): void {
+    const { maxCutMillis, durationMillis } = state.job;
+    if (!maxCutMillis) return;
+    const fit = (state.durationMillis * maxCutMillis) / Math.max(tookMillis, 0.1);
+    const halfWay = (state.durationMillis + Math.min(fit, durationMillis)) / 2;
+    state.durationMillis = Math.max(Math.min(10_000, durationMillis), halfWay);
+}

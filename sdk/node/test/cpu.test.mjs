@@ -1,0 +1,122 @@
+// CPU and wall profiles of real code by real V8.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { startContinuousCPUProfiling, startWallProfiling } from "../dist/esm/index.js";
+import { isSessionOpen } from "../dist/esm/session.js";
+import { burnFor, collector, framesOf, quiet, selfOf, sleep, totalOf } from "./lib/programs.mjs";
+
+const here = new URL("./lib/programs.mjs", import.meta.url).pathname;
+
+test("hot functions have the shares that they use", async () => {
+    const got = collector();
+    const handle = startContinuousCPUProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        samplingIntervalMicros: 1000,
+    });
+    await burnFor(1000);
+    const cpu = process.cpuUsage();
+    await handle.stop();
+    const [profile] = got.profiles;
+    assert.equal(got.profiles.length, 1);
+    assert.equal(profile.kind, "cpu");
+    assert.deepEqual(profile.sampleTypes, [
+        { type: "cpu", unit: "nanoseconds" },
+        { type: "samples", unit: "count" },
+    ]);
+    const ratio = selfOf(profile, "burnMuch") / selfOf(profile, "burnLittle");
+    assert.ok(ratio > 2.4 && ratio < 3.7, `3 times as much work, ${ratio} times the time`);
+    const total = totalOf(profile);
+    assert.ok(total > 0 && total < (cpu.user + cpu.system) * 1000, "no more than the process used");
+    assert.ok(totalOf(profile, "burnFor") > 0.7 * total, "callers are there");
+});
+
+test("frames say file, function and the line that ran", async () => {
+    const got = collector();
+    const handle = startContinuousCPUProfiling({ ...quiet, exporter: got.exporter });
+    await burnFor(300);
+    await handle.stop();
+    const [profile] = got.profiles;
+    const frame = profile.frames.find((f) => f.name === "burnMuch" && f.line !== f.startLine);
+    assert.equal(frame.file, here);
+    assert.equal(frame.kind, "v8js");
+    assert.equal(frame.startLine, 10);
+    assert.equal(frame.line, 12);
+    for (const sample of profile.samples) {
+        assert.ok(sample.timeUnixNanos >= profile.startUnixNanos);
+        assert.ok(sample.timeUnixNanos <= profile.startUnixNanos + profile.durationNanos);
+    }
+    const now = BigInt(Date.now()) * 1_000_000n;
+    const distance = now - (profile.startUnixNanos + profile.durationNanos);
+    assert.ok(distance >= -5_000_000n && distance < 5_000_000_000n, `${distance} ns ago`);
+});
+
+test("without line numbers there is one frame for a function", async () => {
+    const got = collector();
+    const handle = startContinuousCPUProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        lineNumbers: false,
+    });
+    await burnFor(200);
+    await handle.stop();
+    const lines = got.profiles[0].frames.filter((f) => f.name === "burnMuch").map((f) => f.line);
+    assert.deepEqual(lines, [10]);
+});
+
+test("an idle process has no CPU and is all idle on the wall", async () => {
+    const cpu = collector();
+    const wall = collector();
+    const handles = [
+        startContinuousCPUProfiling({ ...quiet, exporter: cpu.exporter }),
+        startWallProfiling({ ...quiet, exporter: wall.exporter }),
+    ];
+    await sleep(600);
+    await Promise.all(handles.map((handle) => handle.stop()));
+    const [wallProfile] = wall.profiles;
+    const duration = Number(wallProfile.durationNanos);
+    const total = totalOf(wallProfile);
+    assert.ok(Math.abs(total - duration) < 0.001 * duration, `${total} of ${duration} ns`);
+    const idle = selfOf(wallProfile, "(idle)");
+    assert.ok(idle > 0.85 * duration, `idle for ${idle} of ${duration} ns`);
+    assert.ok(totalOf(cpu.profiles[0]) < 0.15 * duration);
+    assert.equal(isSessionOpen(), false, "the session is closed with the last profiler");
+});
+
+test("windows back to back lose nothing and count nothing twice", async () => {
+    const got = collector();
+    const handle = startWallProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        intervalMillis: 150,
+        durationMillis: 150,
+    });
+    await burnFor(1000);
+    await handle.stop();
+    const windows = got.profiles;
+    assert.ok(windows.length >= 4, `${windows.length} windows`);
+    const first = windows[0];
+    const last = windows[windows.length - 1];
+    const all = Number(last.startUnixNanos + last.durationNanos - first.startUnixNanos);
+    const sum = windows.reduce((total, profile) => total + totalOf(profile), 0);
+    assert.ok(Math.abs(sum - all) < 0.02 * all, `${sum} of ${all} ns`);
+    assert.equal(handle.stats().windows, windows.length);
+    assert.equal(handle.stats().errors, 0, handle.stats().lastError);
+});
+
+test("intervals leave time between windows", async () => {
+    const got = collector();
+    const handle = startContinuousCPUProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        intervalMillis: 400,
+        durationMillis: 100,
+    });
+    await burnFor(700);
+    await handle.stop();
+    assert.equal(got.profiles.length, 2);
+    const [a, b] = got.profiles;
+    assert.ok(Number(a.durationNanos) < 350e6, "a window is shorter than the interval");
+    assert.ok(Number(b.startUnixNanos - a.startUnixNanos) > 350e6);
+    assert.ok(framesOf(a, a.samples[0].stack).length > 0);
+});
