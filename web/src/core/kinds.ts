@@ -48,7 +48,7 @@ export const KINDS: Record<Kind, KindFacts> = {
     lock: {
         name: "lock contention",
         match: [/^lock/, /^delay$/, /mutex.*(delay|time|duration)/, /mutex|contention|^block/],
-        how: "The agent finds it among the waits; Go programs also have mutex and block profiles, which the agent scrapes once runtime.SetMutexProfileFraction is set.",
+        how: "The agent finds it among the waits; vesta run times every contended lock of a native program; Go programs also have mutex and block profiles, which the agent scrapes once runtime.SetMutexProfileFraction is set.",
         command: "vesta-agent --types cpu,offcpu,lock",
     },
     alloc: {
@@ -60,7 +60,8 @@ export const KINDS: Record<Kind, KindFacts> = {
             /^alloc(?!.*objects)/,
             /alloc/,
         ],
-        how: "It comes from the program's runtime: Go's heap profile (scraped by the agent), async-profiler's alloc event, a Pyroscope SDK.",
+        how: "Native programs are started by vesta run, Node programs with @vesta/node; Go's heap profile is scraped by the agent; async-profiler's alloc event and Pyroscope's SDKs work, too.",
+        command: "vesta run --url http://SERVER:4318 -- PROGRAM",
     },
     heap: {
         name: "live heap",
@@ -70,12 +71,14 @@ export const KINDS: Record<Kind, KindFacts> = {
             /^live_bytes$/,
             /inuse|live|heap|retained/,
         ],
-        how: "It comes from the program's runtime: Go's heap profile (scraped by the agent), async-profiler's live objects, heap snapshots of Node.",
+        how: "Native programs are started by vesta run, Node programs with @vesta/node; Go's heap profile is scraped by the agent; async-profiler's live objects and heap snapshots of Node work, too.",
+        command: "vesta run --url http://SERVER:4318 -- PROGRAM",
     },
     loop: {
         name: "event-loop delay",
         match: [/event.?loop/, /loop.?(lag|delay)/],
-        how: "It comes from an SDK inside Node. Without it, CPU time of the main thread shows what holds the loop up.",
+        how: "It comes from @vesta/node inside the program. Without it, CPU time of the main thread shows what holds the loop up.",
+        command: "VESTA_ENABLED=1 node --import @vesta/node/auto app.js",
     },
     faults: {
         name: "page faults",
