@@ -3,11 +3,16 @@ import { monotonicMicrosOf } from "./clock.js";
 import type { Profile } from "./model.js";
 import type { SpanTracker } from "./span_tracker.js";
 
+/** What V8 calls time in which none of the app's code ran: it belongs to no span. */
+const NOBODY = new Set(["(program)", "(idle)", "(root)"]);
+
 /** Sets link and http.route of the samples that have a time. Says how many got a link. */
 export function joinSpans(profile: Profile, tracker: SpanTracker): number {
     let linked = 0;
     for (const sample of profile.samples) {
-        if (sample.timeUnixNanos === undefined) continue;
+        if (sample.timeUnixNanos === undefined || sample.stack === 0) continue;
+        const leaf = profile.frames[profile.stacks.frame[sample.stack] ?? -1];
+        if (!leaf || (leaf.file === "" && NOBODY.has(leaf.name))) continue;
         const active = tracker.activeAt(monotonicMicrosOf(sample.timeUnixNanos));
         if (!active) continue;
         sample.link = active.link;

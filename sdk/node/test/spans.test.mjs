@@ -1,0 +1,104 @@
+// Samples get the span that was active at their time, however its context came back.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { syncClock, unixNanosOfMicros } from "../dist/esm/clock.js";
+import { createSpanTable } from "../dist/esm/span_table.js";
+import { createSpanTracker } from "../dist/esm/span_tracker.js";
+import { joinSpans } from "../dist/esm/spans.js";
+import { createSwitchRing } from "../dist/esm/switch_ring.js";
+import { openTelemetry } from "./lib/packages.mjs";
+
+const CASES = fileURLToPath(new URL("lib/span_cases.mjs", import.meta.url));
+
+test("every way in which a context comes back", async (t) => {
+    const folder = openTelemetry();
+    if (!folder) return t.skip("npm could not install OpenTelemetry");
+    const { stdout } = await promisify(execFile)(process.execPath, [CASES, folder]);
+    const { result, stats, leftWrapped, restored } = JSON.parse(stdout);
+    assert.equal(Object.keys(result).length, 18);
+    for (const [name, row] of Object.entries(result)) {
+        assert.ok(row.samples >= 3, `${name} was sampled ${row.samples} times`);
+        // A sample at the very switch may fall on the other side.
+        assert.ok(row.right >= row.samples - 1, `${name}: ${JSON.stringify(row)}`);
+    }
+    assert.deepEqual(result.inChild.routes, ["/parent"]);
+    assert.deepEqual(result.noSpan.routes, []);
+    assert.deepEqual([stats.dropped, stats.errors], [0, 0]);
+    assert.deepEqual([leftWrapped, restored], ["trackedWith", "with"]);
+});
+
+test("without OpenTelemetry nothing is watched", () => {
+    const tracker = createSpanTracker();
+    tracker.start();
+    assert.equal(tracker.activeAt(Number(process.hrtime.bigint()) / 1000), undefined);
+    tracker.stop();
+    assert.deepEqual(tracker.stats(), { switches: 0, dropped: 0, errors: 0 });
+});
+
+test("a ring finds the last switch and keeps the newest", () => {
+    const ring = createSwitchRing(8, 4);
+    assert.equal(ring.at(100), 0);
+    for (let i = 1; i <= 6; i++) ring.push(i * 10, i);
+    assert.deepEqual([5, 10, 19, 20, 1000].map(ring.at), [0, 1, 1, 2, 6]);
+    for (let i = 7; i <= 11; i++) ring.push(i * 10, i);
+    assert.equal(ring.dropped(), 3);
+    assert.deepEqual([35, 40, 119].map(ring.at), [0, 4, 11]);
+    ring.clear();
+    assert.equal(ring.at(1000), 0);
+});
+
+function madeSpan(number, more = {}) {
+    const spanId = number.toString(16).padStart(16, "0");
+    const span = { attributes: {}, open: true, ...more };
+    span.spanContext = () => ({ traceId: "ab".repeat(16), spanId });
+    span.isRecording = () => span.open;
+    return span;
+}
+
+test("a table lets go of spans that have ended, and of the oldest", () => {
+    const table = createSpanTable(4);
+    const late = madeSpan(1);
+    const number = table.numberOf(late);
+    assert.equal(table.numberOf(late), number);
+    assert.equal(table.get(number).attributes, undefined);
+    late.attributes["http.route"] = "/late"; // instrumentations know it only at the end
+    assert.deepEqual(table.get(number).attributes, { "http.route": "/late" });
+    late.open = false;
+    assert.equal(table.get(number).attributes["http.route"], "/late");
+    late.attributes["http.route"] = "/after its end";
+    assert.equal(table.get(number).attributes["http.route"], "/late");
+
+    const named = table.numberOf(madeSpan(2, { kind: 1, name: "GET /cart" }));
+    assert.deepEqual(table.get(named).attributes, { "http.route": "/cart" });
+    const client = table.numberOf(madeSpan(3, { kind: 2, name: "GET /other" }));
+    assert.equal(table.get(client).attributes, undefined);
+    const loop = { spanId: "0000000000000004" };
+    const looped = table.numberOf(madeSpan(4, { parentSpanContext: loop }));
+    assert.equal(table.get(looped).attributes, undefined);
+    table.numberOf(madeSpan(5));
+    assert.equal(table.get(number), undefined);
+    assert.equal(table.numberOf(madeSpan(0)), 0, "an invalid context has no number");
+});
+
+test("only samples of code get a span", () => {
+    syncClock();
+    const link = { traceId: "ab".repeat(16), spanId: "cd".repeat(8) };
+    const tracker = { activeAt: (time) => (time < 1000 ? { link } : undefined) };
+    const frame = (name, file) => ({ name, file, line: 1, column: 0, startLine: 1, kind: "v8js" });
+    const at = (stack, micros) => ({
+        stack,
+        values: [1],
+        timeUnixNanos: unixNanosOfMicros(micros),
+    });
+    const profile = {
+        frames: [frame("work", "/app.js"), frame("(program)", ""), frame("(idle)", "/app.js")],
+        stacks: { parent: [0, 0, 0, 0], frame: [-1, 0, 1, 2] },
+        samples: [at(1, 500), at(2, 500), at(3, 500), at(1, 2000), { stack: 1, values: [1] }],
+    };
+    assert.equal(joinSpans(profile, tracker), 2);
+    const linked = profile.samples.map((sample) => sample.link?.spanId === link.spanId);
+    assert.deepEqual(linked, [true, false, true, false, false]);
+});
