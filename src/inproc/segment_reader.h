@@ -1,0 +1,126 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "abi/preload.h"
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/*
+ * Reads what the library inside a process hands over (abi/preload.h). The file belongs to that
+ * process, which may write anything into it at any time: nothing is mapped, every number is checked
+ * before it is used, and what makes no sense is left out and counted. Only segment_reader_open()
+ * refuses a whole file.
+ *
+ * Memory is bounded by what the caller says. Not thread-safe.
+ */
+struct segment_reader;
+
+#define SEGMENT_MEMORY_DEFAULT ((size_t)64 << 20)
+
+/* A record that was begun and is not finished is waited for this long, then it is skipped: its
+ * thread may have died in the middle. */
+#define SEGMENT_STALL_NS ((uint64_t)500 * 1000 * 1000)
+
+/* Takes over the descriptor, whatever happens: it must be open for reading and writing. -EBADMSG
+ * when it is no such file, -EAGAIN when it is not ready yet, -EPROTO when it is of another version.
+ * max_memory 0: SEGMENT_MEMORY_DEFAULT. */
+int segment_reader_open(int fd, size_t max_memory, struct segment_reader **ret, struct error *err);
+void segment_reader_free(struct segment_reader *r); /* NULL is fine */
+DEFINE_CLEANUP(struct segment_reader *, segment_reader_free)
+
+/* ---- What it is ---- */
+
+struct segment_facts {
+    uint32_t pid; /* in its own namespace */
+    bool is_musl;
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
+    uint64_t started_unix_ns;
+};
+const struct segment_facts *segment_reader_facts(const struct segment_reader *r);
+
+struct segment_counters {
+    uint32_t wanted, alloc_rate, lock_rate;
+    uint64_t live_count;
+    uint64_t lost[PRELOAD_LOSSES];
+    uint64_t sampled[PRELOAD_KINDS];
+    bool is_over; /* the process has left in good order */
+};
+int segment_reader_counters(struct segment_reader *r, struct segment_counters *ret,
+                            struct error *err);
+
+/* Turns sampling on and off: PRELOAD_WANTS(...) and the mean distances of samples, in bytes and
+ * ns, which are at least 1. */
+int segment_reader_set(struct segment_reader *r, uint32_t wanted, uint32_t alloc_rate,
+                       uint32_t lock_rate, struct error *err);
+
+/* ---- Records ---- */
+
+typedef void (*segment_record_fn)(void *arg, const struct preload_record *record);
+
+/*
+ * Calls fn for every record that is finished, in the order in which they were begun, and gives
+ * their room back. `now_ns` is CLOCK_MONOTONIC. With is_gone nothing is waited for: nobody will
+ * finish it. How many there were, or a negative errno.
+ */
+ssize_t segment_reader_drain(struct segment_reader *r, uint64_t now_ns, bool is_gone,
+                             segment_record_fn fn, void *arg, struct error *err);
+
+/* What could not be used, since it was opened. */
+struct segment_doubts {
+    uint64_t unfinished;  /* records that were begun and skipped */
+    uint64_t bad_records; /* of a kind that there is not */
+    uint64_t bad_texts;   /* numbers that are no text, or not of the kind that was asked for */
+    uint64_t bad_modules;
+    uint64_t bad_live;
+    uint64_t no_room; /* texts: our own memory is spent */
+};
+const struct segment_doubts *segment_reader_doubts(const struct segment_reader *r);
+
+/* ---- Texts ---- */
+
+/* Texts by numbers of our own: equal ones have one, and 0 is none. Kept as long as the reader. */
+struct segment_text {
+    const uint8_t *data; /* of stacks: u64 each, aligned */
+    uint32_t size;
+    uint16_t kind; /* enum preload_text_kind */
+    uint16_t flags;
+};
+
+/* The text that a record means by `number`; 0 when there is none, or none of this kind. */
+uint32_t segment_reader_text(struct segment_reader *r, uint32_t number,
+                             enum preload_text_kind kind);
+/* 0 is an empty one. */
+const struct segment_text *segment_reader_get(const struct segment_reader *r, uint32_t text);
+size_t segment_reader_n_texts(const struct segment_reader *r);
+
+/* Takes the next pair off labels that came from segment_reader_text(). */
+bool segment_next_label(struct bytes *rest, struct bytes *ret_key, struct bytes *ret_value);
+
+/* ---- Live memory ---- */
+
+typedef void (*segment_live_fn)(void *arg, uint64_t address, const struct preload_live *live);
+
+/* Calls fn for all that is in the table. While the process runs, what comes and goes meanwhile may
+ * be seen or not, but nothing is seen half. */
+int segment_reader_live(struct segment_reader *r, segment_live_fn fn, void *arg, struct error *err);
+
+/* ---- Modules ---- */
+
+struct segment_module {
+    uint64_t start, end, file_offset, bias;
+    uint8_t build_id[32];
+    uint8_t build_id_len;
+    const char *path;
+};
+
+/* Reads those that are new. */
+int segment_reader_read_modules(struct segment_reader *r, struct error *err);
+/* Where an address is; NULL when in none. Kept as long as the reader. */
+const struct segment_module *segment_reader_module(const struct segment_reader *r,
+                                                   uint64_t address);
+size_t segment_reader_n_modules(const struct segment_reader *r);

@@ -1,0 +1,374 @@
+#include <errno.h>
+
+#include "base/random.h"
+#include "inproc/segment_reader.h"
+#include "inproc/segment_writer.h"
+#include "lib/test.h"
+
+#define SECOND ((uint64_t)1000000000)
+
+struct taken {
+    size_t n;
+    uint64_t sum, last;
+};
+
+static void take(void *arg, const struct preload_record *r)
+{
+    struct taken *t = arg;
+
+    t->n++;
+    t->sum += r->value;
+    t->last = r->value;
+}
+
+static struct segment_reader *reader_of(struct test *t, struct segment_writer *w)
+{
+    struct segment_reader *r = NULL;
+    struct error err = {""};
+
+    CHECK_INT(t, segment_reader_open(dup(w->fd), 0, &r, &err), 0);
+    return r;
+}
+
+static struct preload_record record(uint64_t value)
+{
+    return (struct preload_record){
+        .kind = PRELOAD_ALLOC, .what = PRELOAD_WHAT_MALLOC, .value = value};
+}
+
+static void records_come_once_and_in_order(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    uint64_t sum = 0;
+    for (uint64_t round = 0; round < 5; round++) {
+        for (uint64_t i = 0; i < 200; i++, sum += i)
+            CHECK(t, writer_put(&w, record(i + 1)));
+        CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 200);
+        CHECK_INT(t, got.n, 200 * (round + 1));
+        CHECK_INT(t, got.last, 200);
+        CHECK_INT(t, w.h->ring_tail, w.h->ring_head);
+    }
+    CHECK_INT(t, got.sum, sum);
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 0);
+    writer_close(&w);
+}
+
+static void a_record_that_nobody_finishes_is_skipped_in_time(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    writer_put(&w, record(1));
+    writer_claim(&w);
+    writer_put(&w, record(3));
+    segment_reader_drain(r, SECOND, false, take, &got, NULL);
+    CHECK_INT(t, got.n, 1);
+    segment_reader_drain(r, SECOND + SEGMENT_STALL_NS / 2, false, take, &got, NULL);
+    CHECK_INT(t, got.n, 1);
+    segment_reader_drain(r, SECOND + SEGMENT_STALL_NS, false, take, &got, NULL);
+    CHECK_INT(t, got.n, 2);
+    CHECK_INT(t, segment_reader_doubts(r)->unfinished, 1);
+    /* Nobody is left to finish it. */
+    writer_claim(&w);
+    writer_put(&w, record(5));
+    segment_reader_drain(r, SECOND + SEGMENT_STALL_NS, true, take, &got, NULL);
+    CHECK_INT(t, got.n, 3);
+    CHECK_INT(t, w.h->ring_tail, w.h->ring_head);
+    writer_close(&w);
+}
+
+static void what_is_finished_late_counts(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    uint64_t number = writer_claim(&w);
+    segment_reader_drain(r, SECOND, false, take, &got, NULL);
+    CHECK_INT(t, got.n, 0);
+    struct preload_record late = record(7);
+    late.state = (uint32_t)(number + 1);
+    *writer_slot(&w, number) = late;
+    segment_reader_drain(r, SECOND + 1, false, take, &got, NULL);
+    CHECK_INT(t, got.n, 1);
+    CHECK_INT(t, got.last, 7);
+    writer_close(&w);
+}
+
+static void equal_texts_have_one_number(struct test *t)
+{
+    struct segment_writer w;
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    uint32_t a = writer_stack(&w, 0x1000, 0x2000, 0), b = writer_stack(&w, 0x1000, 0x2000, 0);
+    uint32_t c = writer_stack(&w, 0x1000, 0x3000, 0);
+    uint32_t name = writer_text(&w, PRELOAD_TEXT_STRING, "worker", 6, 0);
+    uint32_t id = segment_reader_text(r, a, PRELOAD_TEXT_STACK);
+    CHECK(t, a != b && id != 0);
+    CHECK_INT(t, segment_reader_text(r, b, PRELOAD_TEXT_STACK), id);
+    CHECK(t, segment_reader_text(r, c, PRELOAD_TEXT_STACK) != id);
+    CHECK_INT(t, segment_reader_get(r, id)->size, 16);
+    uint32_t text = segment_reader_text(r, name, PRELOAD_TEXT_STRING);
+    CHECK(t, memcmp(segment_reader_get(r, text)->data, "worker", 6) == 0);
+    /* A name is no stack. */
+    CHECK_INT(t, segment_reader_text(r, name, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_text(r, 0, PRELOAD_TEXT_STACK), 0);
+    writer_close(&w);
+}
+
+static void hostile_texts_are_none(struct test *t)
+{
+    struct segment_writer w;
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    uint32_t too_long = writer_stack(&w, 1, 2, 3), odd = writer_stack(&w, 1, 2, 3);
+    uint32_t labels = writer_text(&w, PRELOAD_TEXT_LABELS, "\x03\x09keyvalue", 10, 0);
+    uint64_t *texts = (void *)(w.base + w.h->texts.offset);
+    ((struct preload_text *)(texts + too_long))->size = UINT32_MAX;
+    ((struct preload_text *)(texts + odd))->size = 13;
+    CHECK_INT(t, segment_reader_text(r, too_long, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_text(r, odd, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_text(r, labels, PRELOAD_TEXT_LABELS), 0);
+    CHECK_INT(t, segment_reader_text(r, UINT32_MAX, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_text(r, WRITER_TEXTS / 8 - 1, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 5);
+    writer_close(&w);
+}
+
+static void count_live(void *arg, uint64_t address, const struct preload_live *live)
+{
+    struct taken *t = arg;
+
+    t->n++;
+    t->sum += live->size;
+    t->last = address;
+}
+
+static void live_memory_is_told(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    writer_live(&w, 3, 0x7000, (struct preload_live){.size = 100, .what = PRELOAD_WHAT_MALLOC});
+    writer_live(&w, WRITER_LIVE - 1, 0x8000, (struct preload_live){.size = 11});
+    writer_live(&w, 9, 0x9000, (struct preload_live){.size = 5, .what = 200});
+    CHECK_INT(t, segment_reader_live(r, count_live, &got, NULL), 0);
+    CHECK_INT(t, got.n, 2);
+    CHECK_INT(t, got.sum, 111);
+    CHECK_INT(t, segment_reader_doubts(r)->bad_live, 1);
+    writer_close(&w);
+}
+
+static void later_modules_replace_earlier_ones(struct test *t)
+{
+    struct segment_writer w;
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    writer_module(&w, (struct preload_module){.start = 0x1000, .end = 0x3000}, "/old");
+    CHECK_INT(t, segment_reader_read_modules(r, NULL), 0);
+    CHECK_STR(t, segment_reader_module(r, 0x1fff)->path, "/old");
+    writer_module(&w, (struct preload_module){.start = 0x1000, .end = 0x2000}, "/new");
+    CHECK_INT(t, segment_reader_read_modules(r, NULL), 0);
+    CHECK_STR(t, segment_reader_module(r, 0x1fff)->path, "/new");
+    CHECK_STR(t, segment_reader_module(r, 0x2000)->path, "/old");
+    CHECK(t, !segment_reader_module(r, 0x3000));
+    CHECK_INT(t, segment_reader_n_modules(r), 2);
+    writer_close(&w);
+}
+
+static void switches_reach_the_library(struct test *t)
+{
+    struct segment_writer w;
+    struct segment_counters c;
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    CHECK_INT(t, segment_reader_set(r, PRELOAD_WANTS(PRELOAD_LOCK), 4096, 0, NULL), 0);
+    CHECK_INT(t, w.h->wanted, PRELOAD_WANTS(PRELOAD_LOCK));
+    CHECK_INT(t, w.h->alloc_rate, 4096);
+    CHECK_INT(t, w.h->lock_rate, 1);
+    w.h->lost[PRELOAD_LOSS_LIVE] = 9;
+    CHECK_INT(t, segment_reader_counters(r, &c, NULL), 0);
+    CHECK_INT(t, c.lost[PRELOAD_LOSS_LIVE], 9);
+    CHECK_INT(t, segment_reader_facts(r)->pid, 4711);
+    writer_close(&w);
+}
+
+static int open_with(struct test *t, void (*spoil)(struct preload_header *h), struct error *err)
+{
+    struct segment_writer w;
+    CLEANUP(segment_reader_freep) struct segment_reader *r = NULL;
+
+    (void)t;
+    writer_open(&w);
+    spoil(w.h);
+    int result = segment_reader_open(dup(w.fd), 0, &r, err);
+    writer_close(&w);
+    return result;
+}
+
+static void no_magic(struct preload_header *h)
+{
+    h->magic = 0;
+}
+static void other_magic(struct preload_header *h)
+{
+    h->magic ^= 1;
+}
+static void other_version(struct preload_header *h)
+{
+    h->version++;
+}
+static void too_large(struct preload_header *h)
+{
+    h->file_size += 64;
+}
+static void ring_outside(struct preload_header *h)
+{
+    h->ring.offset = h->file_size;
+}
+static void ring_over_header(struct preload_header *h)
+{
+    h->ring.offset = 0;
+}
+static void odd_ring(struct preload_header *h)
+{
+    h->ring.size -= sizeof(struct preload_record);
+}
+static void texts_wrap(struct preload_header *h)
+{
+    h->texts.size = UINT64_MAX - 64;
+}
+static void few_values(struct preload_header *h)
+{
+    h->live.size /= 2;
+}
+static void odd_keys(struct preload_header *h)
+{
+    h->live_keys.size -= 8;
+}
+static void modules_wrap(struct preload_header *h)
+{
+    h->modules.offset = ~(uint64_t)63;
+}
+
+static void hostile_headers_are_refused_with_words(struct test *t)
+{
+    static void (*const spoils[])(struct preload_header *) = {
+        other_magic, too_large,  ring_outside, ring_over_header, odd_ring,
+        texts_wrap,  few_values, odd_keys,     modules_wrap};
+    struct error err = {""};
+
+    CHECK_INT(t, open_with(t, no_magic, &err), -EAGAIN);
+    CHECK_INT(t, open_with(t, other_version, &err), -EPROTO);
+    for (size_t i = 0; i < ARRAY_SIZE(spoils); i++) {
+        err.text[0] = '\0';
+        CHECK_INT(t, open_with(t, spoils[i], &err), -EBADMSG);
+        CHECK(t, err.text[0] != '\0');
+    }
+}
+
+static void a_file_that_shrinks_is_an_error(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+    struct error err = {""};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    writer_put(&w, record(1));
+    CHECK_INT(t, ftruncate(w.fd, (off_t)w.h->ring.offset), 0);
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, &err), -EIO);
+    CHECK(t, strstr(err.text, "ends at"));
+    CHECK_INT(t, segment_reader_live(r, count_live, &got, &err), -EIO);
+    CHECK_INT(t, segment_reader_read_modules(r, &err), -EIO);
+    writer_close(&w);
+}
+
+static void heads_that_lie_are_not_believed(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    w.h->ring_head = UINT64_MAX / 2;
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 0);
+    CHECK_INT(t, got.n, 0);
+    w.h->ring_head = 3; /* and back */
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 0);
+    writer_close(&w);
+}
+
+/* Everything behind the header is noise: it is read as far as it holds. */
+static void noise_does_no_harm(struct test *t)
+{
+    struct random random;
+
+    random_init(&random, 7);
+    for (int round = 0; round < 20; round++) {
+        struct segment_writer w;
+        struct taken got = {0};
+        writer_open(&w);
+        CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+        for (size_t i = (size_t)w.h->ring.offset; i + 8 <= w.size; i += 8) {
+            uint64_t noise = random_u64(&random) >> (random_u64(&random) % 64);
+            memcpy(w.base + i, &noise, 8);
+        }
+        w.h->ring_head = random_below(&random, WRITER_RECORDS + 1);
+        for (uint64_t i = 0; i < w.h->ring_head; i += 2)
+            writer_slot(&w, i)->state = (uint32_t)(i + 1);
+        CHECK(t, segment_reader_drain(r, SECOND, true, take, &got, NULL) >= 0);
+        for (uint32_t i = 0; i < 2000; i++)
+            (void)segment_reader_text(r, i, PRELOAD_TEXT_STACK);
+        CHECK_INT(t, segment_reader_live(r, count_live, &got, NULL), 0);
+        CHECK_INT(t, segment_reader_read_modules(r, NULL), 0);
+        (void)segment_reader_module(r, random_u64(&random));
+        writer_close(&w);
+    }
+}
+
+static void memory_is_bounded(struct test *t)
+{
+    struct segment_writer w;
+    struct segment_reader *r = NULL;
+    size_t n = 0;
+
+    writer_open(&w);
+    CHECK_INT(t, segment_reader_open(dup(w.fd), (size_t)64 << 10, &r, NULL), 0);
+    for (uint64_t i = 1; i < 4000; i++)
+        n += segment_reader_text(r, writer_stack(&w, i, 0, 0), PRELOAD_TEXT_STACK) != 0;
+    CHECK(t, n > 100 && n < 3000);
+    CHECK_INT(t, segment_reader_doubts(r)->no_room, 3999 - n);
+    segment_reader_free(r);
+    writer_close(&w);
+}
+
+static const struct test_case cases[] = {
+    TEST(records_come_once_and_in_order),
+    TEST(a_record_that_nobody_finishes_is_skipped_in_time),
+    TEST(what_is_finished_late_counts),
+    TEST(equal_texts_have_one_number),
+    TEST(hostile_texts_are_none),
+    TEST(live_memory_is_told),
+    TEST(later_modules_replace_earlier_ones),
+    TEST(switches_reach_the_library),
+    TEST(hostile_headers_are_refused_with_words),
+    TEST(a_file_that_shrinks_is_an_error),
+    TEST(heads_that_lie_are_not_believed),
+    TEST(noise_does_no_harm),
+    TEST(memory_is_bounded),
+};
+TEST_MAIN(cases)
