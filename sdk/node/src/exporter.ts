@@ -1,5 +1,7 @@
 // Where batches go. Masking happens here, so that no way out can forget it.
 import type { Config } from "./config.js";
+import { createFileExporter } from "./export_file.js";
+import { createOtlpExporter } from "./export_otlp.js";
 import { createMask, maskBatch } from "./mask.js";
 import type { Batch, Exporter } from "./model.js";
 import type { StatsKeeper } from "./stats.js";
@@ -7,11 +9,22 @@ import type { StatsKeeper } from "./stats.js";
 /** Never throws, and what it returns never rejects: failures are counted. */
 export function createExporter(config: Config, stats: StatsKeeper): Exporter {
     const rules = createMask(config);
-    const target = targetOf(config);
+    const target = targetOf(config, stats);
+    const tellProblems = (): void => {
+        for (const problem of rules.problems.splice(0)) {
+            stats.error("configuration", problem);
+        }
+    };
+    tellProblems();
     return {
         async export(batch) {
+            if (batch.profiles.length === 0) {
+                return;
+            }
             try {
-                await target.export(maskBatch(batch, rules));
+                const masked = stats.timed(() => maskBatch(batch, rules));
+                tellProblems();
+                await target.export(masked);
             } catch (error) {
                 stats.drop("refused");
                 stats.error("export", error);
@@ -19,7 +32,7 @@ export function createExporter(config: Config, stats: StatsKeeper): Exporter {
         },
         async shutdown(timeoutMillis) {
             try {
-                await target.shutdown(timeoutMillis);
+                await within(timeoutMillis, target.shutdown(timeoutMillis));
             } catch (error) {
                 stats.error("shutdown of the exporter", error);
             }
@@ -27,13 +40,56 @@ export function createExporter(config: Config, stats: StatsKeeper): Exporter {
     };
 }
 
-function targetOf(config: Config): Exporter {
+function targetOf(config: Config, stats: StatsKeeper): Exporter {
     const { exporter } = config;
-    if (typeof exporter === "function") {
-        return { export: async (batch: Batch) => exporter(batch), shutdown: async () => {} };
+    if (exporter === "file") {
+        return createFileExporter(config.outDir, stats);
     }
-    if (typeof exporter === "object") {
-        return exporter;
+    if (typeof exporter === "string") {
+        return createOtlpExporter(config.otlp, exporter === "otlp-json", stats);
     }
-    return { export: async () => {}, shutdown: async () => {} };
+    return typeof exporter === "function"
+        ? createOwnExporter(
+              { export: async (batch) => exporter(batch), shutdown: async () => {} },
+              stats,
+          )
+        : createOwnExporter(exporter, stats);
+}
+
+/** Somebody else's: it may throw, and it may never come back. */
+function createOwnExporter(own: Exporter, stats: StatsKeeper): Exporter {
+    const pending = new Set<Promise<void>>();
+    async function send(batch: Batch): Promise<void> {
+        try {
+            await own.export(batch);
+            stats.exported(0);
+        } catch (error) {
+            stats.drop("refused");
+            stats.error("export", error);
+        }
+    }
+    return {
+        async export(batch) {
+            const work = send(batch);
+            pending.add(work);
+            void work.then(() => pending.delete(work));
+        },
+        async shutdown(timeoutMillis) {
+            await Promise.all(pending);
+            await own.shutdown?.(timeoutMillis);
+        },
+    };
+}
+
+/** Waits for it, but no longer. Keeps the process alive meanwhile. */
+async function within(millis: number, work: Promise<void>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, millis + 50);
+    });
+    try {
+        await Promise.race([work, late]);
+    } finally {
+        clearTimeout(timer);
+    }
 }

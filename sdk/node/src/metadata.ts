@@ -1,14 +1,13 @@
 // Who is being profiled: the resource that goes with every profile. Read once at the start, from the
 // environment, package.json and .git, by files alone: no process is started.
-import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import * as path from "node:path";
-import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 import type { Config, Environment } from "./config.js";
 import { findGit } from "./metadata_git.js";
 import type { Resource } from "./model.js";
 import { sdkName, sdkVersion } from "./version.js";
+import { instanceId } from "./workers.js";
 
 interface Package {
     name?: string;
@@ -154,24 +153,4 @@ function readPackage(file: string): Package | undefined {
 
 function text(value: unknown): string | undefined {
     return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-// ---- The instance
-
-const instanceKey = "vesta.service.instance.id";
-let ownId = "";
-
-/** One for a process, whichever thread asks. */
-function instanceId(): string {
-    const shared = getEnvironmentData(instanceKey);
-    if (typeof shared === "string") {
-        return shared;
-    }
-    if (ownId === "") {
-        ownId = randomUUID();
-        if (isMainThread) {
-            setEnvironmentData(instanceKey, ownId);
-        }
-    }
-    return ownId;
 }
