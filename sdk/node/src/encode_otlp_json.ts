@@ -38,10 +38,10 @@ function unlessEmpty<T>(list: T[]): T[] | undefined {
 }
 
 function keyValueOf(key: string, value: AttributeValue | number[]) {
-    return { key, value: valueOf(value) };
+    return { key, value: anyValueOf(value) };
 }
 
-function valueOf(value: AttributeValue | number[]): Record<string, unknown> {
+function anyValueOf(value: AttributeValue | number[]): Record<string, unknown> {
     if (typeof value === "string") {
         return { stringValue: value };
     }
@@ -49,7 +49,7 @@ function valueOf(value: AttributeValue | number[]): Record<string, unknown> {
         return { boolValue: value };
     }
     if (Array.isArray(value)) {
-        return { arrayValue: { values: value.map(valueOf) } };
+        return { arrayValue: { values: value.map(anyValueOf) } };
     }
     if (Number.isSafeInteger(value)) {
         return { intValue: String(value) };
@@ -114,7 +114,7 @@ function dictionaryOf(tables: OtlpTables) {
         linkTable: tables.links,
         stringTable: tables.strings,
         attributeTable: tables.attributes.map(({ key, value }, i) =>
-            i === 0 ? {} : { keyStrindex: key, value: valueOf(value) },
+            i === 0 ? {} : { keyStrindex: key, value: anyValueOf(value) },
         ),
         stackTable: tables.stacks.map((stack) => ({ locationIndices: unlessEmpty(stack) })),
     };

@@ -176,7 +176,8 @@ function createSender(
     }
     const wake = (): void => {
         if (isClosed) {
-            return giveUp();
+            giveUp();
+            return;
         }
         running ??= run()
             .catch((error: unknown) => stats.error("export", error))

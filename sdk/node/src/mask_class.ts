@@ -56,9 +56,7 @@ export function escaped(char: string): string {
     if (/[\^$\\.*+?()[\]{}|/]/.test(char)) {
         return `\\${char}`;
     }
-    return /[\0-\x1f\x7f\u2028\u2029]/.test(char)
-        ? `\\u{${char.codePointAt(0)!.toString(16)}}`
-        : char;
+    return /[\p{Cc}\p{Zl}\p{Zp}]/u.test(char) ? `\\u{${char.codePointAt(0)!.toString(16)}}` : char;
 }
 
 function sticky(what: RegExp, text: string, at: number): RegExpExecArray | null {

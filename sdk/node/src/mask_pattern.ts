@@ -123,44 +123,44 @@ function take(t: Translation, what: RegExp): RegExpExecArray | null {
 const end = "(?![\\s\\S])";
 const start = "(?<![\\s\\S])";
 
+/** What has no width, or divides: nothing that could be repeated. */
+function addMark(t: Translation, text: string): void {
+    t.tokens.push(text);
+    t.atom = -1;
+}
+
+const readers: Record<string, (t: Translation) => void> = {
+    "\\": readEscape,
+    "[": characterClass,
+    "(": openGroup,
+    ")": closeGroup,
+    "*": quantify,
+    "+": quantify,
+    "?": quantify,
+    "{": quantify,
+};
+
 function step(t: Translation): void {
-    const char = String.fromCodePoint(t.text.codePointAt(t.at)!);
     if (t.flags.x && take(t, /[ \t\n\v\f\r]+|#[^\n]*/)) {
         return;
     }
-    switch (char) {
-        case "\\":
-            return escape(t);
-        case "[":
-            return characterClass(t);
-        case "(":
-            return openGroup(t);
-        case ")":
-            return closeGroup(t);
-        case "*":
-        case "+":
-        case "?":
-        case "{":
-            return quantify(t);
+    const char = String.fromCodePoint(t.text.codePointAt(t.at)!);
+    const reader = readers[char];
+    if (reader) {
+        reader(t);
+        return;
     }
     t.at += char.length;
-    switch (char) {
-        case ".":
-            return addAtom(t, t.flags.s ? "[\\s\\S]" : "[^\\n]");
-        case "^":
-            t.tokens.push(t.flags.m ? `(?:${start}|(?<=\\n)(?=[\\s\\S]))` : start);
-            t.atom = -1;
-            return;
-        case "$":
-            t.tokens.push(t.flags.m ? "(?![^\\n])" : `(?=\\n?${end})`);
-            t.atom = -1;
-            return;
-        case "|":
-            t.tokens.push("|");
-            t.atom = -1;
-            return;
-        default:
-            addLetter(t, char);
+    if (char === ".") {
+        addAtom(t, t.flags.s ? "[\\s\\S]" : "[^\\n]");
+    } else if (char === "^") {
+        addMark(t, t.flags.m ? `(?:${start}|(?<=\\n)(?=[\\s\\S]))` : start);
+    } else if (char === "$") {
+        addMark(t, t.flags.m ? "(?![^\\n])" : `(?=\\n?${end})`);
+    } else if (char === "|") {
+        addMark(t, "|");
+    } else {
+        addLetter(t, char);
     }
 }
 
@@ -168,7 +168,8 @@ function quantify(t: Translation): void {
     const found = take(t, /([*+?]|\{\d+(?:,\d*)?\})([+?]?)/);
     if (!found) {
         t.at++;
-        return addLetter(t, "{"); // a brace that counts nothing
+        addLetter(t, "{"); // a brace that counts nothing
+        return;
     }
     if (t.atom < 0) {
         throw new Error(`"${found[0]}" repeats nothing`);
@@ -234,19 +235,23 @@ function openGroup(t: Translation): void {
     }
     const reference = take(t, /\(\?P=(\w+)\)/);
     if (reference) {
-        return addReference(t, reference[1]!);
+        addReference(t, reference[1]!);
+        return;
     }
     const flags = take(t, /\(\?([imsx]*)(?:-([imsx]+))?([:)])/);
     if (flags) {
-        return changeFlags(t, flags);
+        changeFlags(t, flags);
+        return;
     }
     for (const [what, text] of openings) {
         if (take(t, what)) {
-            return push(t, text);
+            push(t, text);
+            return;
         }
     }
     if (take(t, /\(\?>/)) {
-        return push(t, "(?:", true);
+        push(t, "(?:", true);
+        return;
     }
     const name = take(t, /\((?:\?P?<([A-Za-z_]\w*)>|\?'([A-Za-z_]\w*)'|(?![?*]))/);
     if (!name) {
@@ -306,7 +311,7 @@ const wholes: Record<string, string> = {
 };
 const references = /\\(?:([1-9]\d?)|g(-?\d+)|g\{(-?\w+)\}|k<(\w+)>|k\{(\w+)\}|k'(\w+)')/;
 
-function escape(t: Translation): void {
+function readEscape(t: Translation): void {
     const quoted = take(t, /\\Q([\s\S]*?)(?:\\E|$)/);
     if (quoted) {
         for (const char of quoted[1]!) {
@@ -319,24 +324,26 @@ function escape(t: Translation): void {
     }
     const reference = take(t, references);
     if (reference) {
-        return addReference(t, reference.slice(1).find((part) => part !== undefined)!);
+        addReference(t, reference.slice(1).find((part) => part !== undefined)!);
+        return;
     }
     const letter = t.text[t.at + 1] ?? "";
     const whole = wholes[letter];
     if (whole) {
         t.at += 2;
-        t.tokens.push(whole);
-        t.atom = -1;
+        addMark(t, whole);
         return;
     }
     if (take(t, /\\R/)) {
         addAtom(t, "(?:\\r\\n|[\\n\\v\\f\\r\\x85\\u2028\\u2029])");
-        return makeAtomic(t, t.atom, []);
+        makeAtomic(t, t.atom, []);
+        return;
     }
     const found = shorthand(t.text, t.at);
     t.at = found.end;
     if (found.char !== undefined) {
-        return addLetter(t, found.char);
+        addLetter(t, found.char);
+        return;
     }
     addAtom(t, `[${found.text}]`);
 }

@@ -223,8 +223,12 @@ function headerOf(profile: Profile, rows: MergedSample[], dictionary: Dictionary
     let until = from + profile.durationNanos;
     for (const row of rows) {
         for (const time of row.times) {
-            from = time < from ? time : from;
-            until = time >= until ? time + 1n : until;
+            if (time < from) {
+                from = time;
+            }
+            if (time >= until) {
+                until = time + 1n;
+            }
         }
     }
     return {
