@@ -13,6 +13,7 @@ import type {
     WallOptions,
 } from "./options.js";
 import { createPipeline } from "./pipeline.js";
+import { forget, remember, runningFor } from "./running.js";
 import { runJob } from "./schedule.js";
 import { createStats, type StatsKeeper } from "./stats.js";
 
@@ -59,7 +60,13 @@ function run(options: StartOptions, only?: ProfilerName): Handle {
     const idle: Handle = { stop: async () => {}, stats: () => stats.snapshot() };
     if (!config.enabled) return idle;
     try {
-        return stats.timed(() => begin(config, stats));
+        return (
+            runningFor(config) ??
+            remember(
+                config,
+                stats.timed(() => begin(config, stats)),
+            )
+        );
     } catch (error) {
         stats.error("start", error);
         return idle;
@@ -81,11 +88,13 @@ function begin(config: Config, stats: StatsKeeper): Handle {
             stats.error("stop", error);
         }
     };
-    return {
+    const handle: Handle = {
         stop(timeoutMillis = stopMillis) {
+            forget(handle);
             stopping ??= stop(timeoutMillis);
             return stopping;
         },
         stats: () => stats.snapshot(),
     };
+    return handle;
 }
