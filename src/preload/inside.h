@@ -27,7 +27,8 @@ struct preload_thread {
     uint32_t thread_name;
     uint32_t owner; /* pid for which tid and thread_name hold */
     uint32_t busy;  /* > 0: it is sampling, so what a signal handler does is not sampled */
-    uintptr_t stack_end; /* 0: not known */
+    uintptr_t stack_low, stack_end; /* of its stack, this can be read; 0: nothing is known */
+    uintptr_t stack_root;           /* its outermost frame; 0: not known */
 };
 /* Initial exec: the library is there from the start, and this must cost one instruction. */
 extern __thread struct preload_thread preload_thread __attribute__((tls_model("initial-exec")));
@@ -77,7 +78,8 @@ size_t walk_addresses(uint64_t *to, size_t max, uint16_t *ret_flags);
 /* At the start of the library, and of a child: where code is, and where the first stack ends. */
 void walk_start(void);
 
-/* This thread's stack ends here: nothing above is read. */
+/* This thread began with this frame: so this is on its own stack, and nothing is called further
+ * out but by libc. */
 void walk_thread_starts(void *frame);
 
 /* ---- live_table.c: what was sampled and is still there ---- */

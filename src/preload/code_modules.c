@@ -1,0 +1,371 @@
+#include "preload/code_modules.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/inside.h"
+#include "preload/map_lines.h"
+#include "preload/stack_memory.h"
+
+#define MODULES_MAX 2048
+#define LINE_MAX    8192 /* a path has at most 4096 */
+
+/* Written by who holds `refreshing`; its version is odd meanwhile. */
+struct slot {
+    uint32_t version;
+    struct code_module m; /* start 0: free */
+    uint64_t inode;
+};
+
+static struct slot slots[MODULES_MAX];
+static uint32_t n_slots;
+static uint32_t epoch;
+static uintptr_t own_start, own_end;
+
+static bool refreshing;
+
+/* When it may be read again. Each useless time doubles the wait, so that programs that make code as
+ * they run pay nothing. */
+#define WAIT_MIN_NS 20000000ull
+#define WAIT_MAX_NS 30000000000ull
+#define TURNS_MAX   8 /* without any wait */
+static uint64_t next_ns, wait_ns = WAIT_MIN_NS;
+static uint32_t turns_left = TURNS_MAX;
+
+/* What one refresh has seen. Guarded by `refreshing`: too large for a stack. */
+static struct {
+    uint8_t seen[MODULES_MAX];
+    char text[LINE_MAX];
+    struct code_image image;
+    uint64_t inode; /* of the image; 0: it is no file */
+    bool has_image;
+    size_t path_len;
+    char path[LINE_MAX];
+} turn;
+
+#define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
+
+/* ---- Slots ---- */
+
+static bool slot_read(const struct slot *s, struct code_module *ret)
+{
+    uint32_t version = __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
+
+    ret->start = LOAD(s->m.start);
+    ret->end = LOAD(s->m.end);
+    ret->tables.start = LOAD(s->m.tables.start);
+    ret->tables.end = LOAD(s->m.tables.end);
+    ret->tables.header = LOAD(s->m.tables.header);
+    ret->sign = LOAD(s->m.sign);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return version % 2 == 0 && LOAD(s->version) == version;
+}
+
+static void slot_write(struct slot *s, const struct code_module *m, uint64_t inode)
+{
+    STORE(s->version, s->version + 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    STORE(s->m.start, m->start);
+    STORE(s->m.end, m->end);
+    STORE(s->m.tables.start, m->tables.start);
+    STORE(s->m.tables.end, m->tables.end);
+    STORE(s->m.tables.header, m->tables.header);
+    STORE(s->m.sign, m->sign);
+    s->inode = inode;
+    __atomic_store_n(&s->version, s->version + 1, __ATOMIC_RELEASE);
+}
+
+static bool find_known(uintptr_t pc, struct code_module *ret)
+{
+    uint32_t n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uintptr_t start = LOAD(slots[i].m.start);
+        if (pc >= start && pc < LOAD(slots[i].m.end) && slot_read(&slots[i], ret) &&
+            pc >= ret->start && pc < ret->end)
+            return true;
+    }
+    return false;
+}
+
+static bool is_same(const struct slot *s, const struct code_module *m, uint64_t inode)
+{
+    return s->m.start == m->start && s->m.end == m->end && s->inode == inode &&
+           s->m.tables.header == m->tables.header && s->m.tables.end == m->tables.end &&
+           s->m.sign == m->sign;
+}
+
+/* True when it was not known yet. */
+static bool put_module(const struct code_module *m, uint64_t inode)
+{
+    uint32_t at = n_slots;
+
+    for (uint32_t i = 0; i < n_slots; i++) {
+        if (is_same(&slots[i], m, inode)) {
+            turn.seen[i] = 1;
+            return false;
+        }
+        if (slots[i].m.start == 0 && at == n_slots)
+            at = i;
+    }
+    if (at == MODULES_MAX)
+        return false;
+    slot_write(&slots[at], m, inode);
+    turn.seen[at] = 1;
+    if (at == n_slots)
+        __atomic_store_n(&n_slots, at + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Those that are not there any more. */
+static void drop_unseen(void)
+{
+    static const struct code_module none;
+    bool dropped = false;
+
+    for (uint32_t i = 0; i < n_slots; i++)
+        if (!turn.seen[i] && slots[i].m.start != 0) {
+            slot_write(&slots[i], &none, 0);
+            dropped = true;
+        }
+    if (dropped)
+        __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- Reading what is mapped ---- */
+
+/* Different tables at the same place differ in where they are, or how many they are. 0: they cannot
+ * be read. */
+static uint64_t sign_of(const struct frame_tables *t)
+{
+    uint64_t words[2] = {0};
+
+    if (t->end - t->header < 12 || !memory_probe_range(t->header, 12))
+        return 0;
+    memcpy(words, (const void *)t->header, 12);
+    return (words[0] ^ (words[1] + 1) * 0x9e3779b97f4a7c15ull) | 1;
+}
+
+static void tell_module(const struct image_part *p)
+{
+    const struct code_image *i = &turn.image;
+    struct preload_module m = {
+        .start = p->start,
+        .end = p->end,
+        .file_offset = p->file_offset,
+        .bias = i->bias,
+        .build_id_len = i->build_id_len,
+        .path_len = (uint16_t)turn.path_len,
+    };
+
+    memcpy(m.build_id, i->build_id, sizeof(m.build_id));
+    segment_module(&m, turn.path);
+}
+
+/* Also of the program that has the library's parts in itself, as tests have. */
+static void note_own(const struct code_module *m)
+{
+    uintptr_t here = (uintptr_t)modules_is_own, entry = getauxval(AT_ENTRY);
+
+    if (here < m->start || here >= m->end)
+        return;
+    if (entry >= m->start && entry < m->end)
+        return;
+    STORE(own_end, m->end);
+    STORE(own_start, m->start);
+}
+
+/* All its lines were read. */
+static void end_image(void)
+{
+    const struct code_image *i = &turn.image;
+
+    if (!turn.has_image)
+        return;
+    turn.has_image = false;
+    for (uint32_t k = 0; k < i->n_parts; k++) {
+        const struct image_part *p = &i->parts[k];
+        struct code_module m = {.start = p->start, .end = p->end};
+
+        if (!p->is_mapped)
+            continue;
+        if (i->tables) {
+            m.tables = (struct frame_tables){i->tables_start, i->tables_end, i->tables};
+            m.sign = sign_of(&m.tables);
+        }
+        if (m.sign == 0)
+            m.tables = (struct frame_tables){0};
+        if (!put_module(&m, turn.inode))
+            continue;
+        note_own(&m);
+        if (turn.inode)
+            tell_module(p);
+    }
+}
+
+static void begin_image(const struct map_line *l)
+{
+    end_image();
+    if (!image_read(l, &turn.image))
+        return;
+    turn.has_image = true;
+    turn.inode = l->inode;
+    turn.path_len = l->path_len < sizeof(turn.path) ? l->path_len : sizeof(turn.path) - 1;
+    memcpy(turn.path, l->path, turn.path_len);
+    turn.path[turn.path_len] = 0;
+}
+
+/* The part of an image that this line maps; false: code that belongs to none. */
+static bool line_of_image(const struct map_line *l)
+{
+    struct code_image *i = &turn.image;
+    bool found = false;
+
+    if (!turn.has_image || l->start >= i->end)
+        return false;
+    if (i->tables >= l->start && i->tables < l->end) {
+        if (!l->can_read)
+            i->tables = 0;
+        if (i->tables_start < l->start)
+            i->tables_start = l->start;
+        if (i->tables_end > l->end)
+            i->tables_end = l->end;
+    }
+    for (uint32_t k = 0; l->can_run && k < i->n_parts; k++)
+        if (l->start < i->parts[k].end && l->end > i->parts[k].start)
+            found = i->parts[k].is_mapped = true;
+    return found;
+}
+
+static void take_line(const struct map_line *l)
+{
+    bool is_vdso = l->path_len == 6 && memcmp(l->path, "[vdso]", 6) == 0;
+
+    if (l->start >= (uint64_t)1 << 63)
+        return; /* [vsyscall] is the kernel's */
+    if (l->offset == 0 && l->can_read && (l->inode || is_vdso) &&
+        !(turn.has_image && l->inode == turn.inode && l->start < turn.image.end))
+        begin_image(l);
+    if (!line_of_image(l) && l->can_run)
+        put_module(&(struct code_module){.start = l->start, .end = l->end}, l->inode);
+}
+
+/* Takes the whole lines, and moves the rest to the front. */
+static size_t take_lines(size_t n)
+{
+    size_t from = 0;
+
+    for (;;) {
+        const char *end = memchr(turn.text + from, '\n', n - from);
+        struct map_line l;
+        if (!end)
+            break;
+        if (map_line_parse(turn.text + from, (size_t)(end - turn.text) - from, &l))
+            take_line(&l);
+        from = (size_t)(end - turn.text) + 1;
+    }
+    memmove(turn.text, turn.text + from, n - from);
+    return n - from;
+}
+
+static void read_maps(void)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    long got = -1;
+
+    if (fd < 0)
+        return;
+    memset(turn.seen, 0, n_slots);
+    turn.has_image = false;
+    while (n < sizeof(turn.text) &&
+           (got = syscall(SYS_read, fd, turn.text + n, sizeof(turn.text) - n)) > 0)
+        n = take_lines(n + (size_t)got);
+    end_image();
+    if (got == 0)
+        drop_unseen();
+    syscall(SYS_close, fd);
+}
+
+/* ---- When ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static bool may_refresh(uint64_t now)
+{
+    if (now >= next_ns && turns_left < TURNS_MAX)
+        turns_left++;
+    if (turns_left == 0)
+        return false;
+    turns_left--;
+    return true;
+}
+
+/* Reads anew if it is time to. True when pc is known afterwards. */
+static bool refresh(uintptr_t pc, struct code_module *ret)
+{
+    uint64_t now = now_ns();
+    bool found = false;
+
+    if (__atomic_exchange_n(&refreshing, true, __ATOMIC_ACQUIRE))
+        return false;
+    if (may_refresh(now)) {
+        read_maps();
+        found = find_known(pc, ret);
+        wait_ns = found ? WAIT_MIN_NS : wait_ns * 2 < WAIT_MAX_NS ? wait_ns * 2 : WAIT_MAX_NS;
+        next_ns = now + wait_ns;
+    }
+    __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE);
+    return found;
+}
+
+void modules_forget(void)
+{
+    __atomic_store_n(&n_slots, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < MODULES_MAX && slots[i].version; i++)
+        slot_write(&slots[i], &(struct code_module){0}, 0);
+    turns_left = TURNS_MAX;
+    wait_ns = WAIT_MIN_NS;
+    next_ns = 0;
+    __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE); /* who held it is not in this child */
+}
+
+bool modules_find(uintptr_t pc, struct code_module *ret)
+{
+    return find_known(pc, ret) || refresh(pc, ret);
+}
+
+bool modules_find_tables(uintptr_t pc, struct code_module *ret)
+{
+    if (!modules_find(pc, ret) || !ret->tables.header)
+        return false;
+    if (sign_of(&ret->tables) == ret->sign)
+        return true;
+    /* It was unloaded, and this is something else. */
+    return refresh(pc, ret) && ret->tables.header && sign_of(&ret->tables) == ret->sign;
+}
+
+bool modules_is_own(uintptr_t pc)
+{
+    uintptr_t start = LOAD(own_start);
+
+    return pc >= start && start != 0 && pc < LOAD(own_end);
+}
+
+uint32_t modules_epoch(void)
+{
+    return __atomic_load_n(&epoch, __ATOMIC_ACQUIRE);
+}

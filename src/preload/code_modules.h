@@ -1,0 +1,37 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/frame_rules.h"
+
+/*
+ * Where code is, and its tables. What the process has mapped is read from /proc/self/maps, and the
+ * ELF headers there from memory: never from the dynamic linker, whose lists are behind a lock. That
+ * one is held while callbacks of dl_iterate_phdr() run, which may wait for a lock that the thread
+ * that allocates holds; so whoever takes it within malloc() can wait forever. Reading a file
+ * cannot.
+ *
+ * Readers take no lock and copy what they find. It is read anew when an address is in nothing that
+ * is known, or tables are gone, at most some times a second; by one thread, others go without.
+ */
+struct code_module {
+    uintptr_t start, end;
+    struct frame_tables tables; /* header 0: code without */
+    uint64_t sign;              /* of the tables: other ones have another */
+};
+
+/* Forgets all: the next walk reads anew, and tells all to readers. */
+void modules_forget(void);
+
+/* The module of an address; false: none, also after looking again. */
+bool modules_find(uintptr_t pc, struct code_module *ret);
+
+/* The same, and its tables are there now. */
+bool modules_find_tables(uintptr_t pc, struct code_module *ret);
+
+/* Whether it is in this library. Never where its parts are in the program itself. */
+bool modules_is_own(uintptr_t pc);
+
+/* Changes when a module has gone: what was learned about addresses may not hold any longer. */
+uint32_t modules_epoch(void);
