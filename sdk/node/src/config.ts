@@ -87,6 +87,9 @@ const defaults = {
     heap: { on: false, intervalMillis: 10 * minute, durationMillis: 10 * minute },
     eventLoop: { on: true, intervalMillis: minute, durationMillis: minute },
 };
+/** With start() CPU and event loop share their windows. Back to back they cost less than windows that
+ * come and go: V8's profiler is dear to start, not to run. */
+const alwaysOn = { intervalMillis: minute, durationMillis: minute };
 const prefixes: Record<ProfilerName, string> = {
     cpu: "CPU",
     wall: "WALL",
@@ -226,12 +229,14 @@ function windowOf(name: keyof typeof defaults, options: StartOptions, shared: Sh
     const { source, own, enabled } = groupOf(name, options, shared);
     const interval = source.find("intervalMillis", "INTERVAL_MILLIS", millis);
     const duration = source.find("durationMillis", "DURATION_MILLIS", millis);
-    const intervalMillis = interval ?? Math.max(defaults[name].intervalMillis, duration ?? 0);
+    const isUnsaid = interval === undefined && duration === undefined;
+    const usual = name === "cpu" && !shared.only && isUnsaid ? alwaysOn : defaults[name];
+    const intervalMillis = interval ?? Math.max(usual.intervalMillis, duration ?? 0);
     const window: WindowConfig = {
         enabled,
         shouldProfile: functionOf(source, own, "shouldProfile") ?? shared.shouldProfile,
         intervalMillis,
-        durationMillis: Math.min(duration ?? defaults[name].durationMillis, intervalMillis),
+        durationMillis: Math.min(duration ?? usual.durationMillis, intervalMillis),
     };
     return { source, window };
 }

@@ -1,16 +1,23 @@
 // Which profilers run, and which of them share a window: all that live on V8's CPU samples and have
 // the same hours take one run of it.
 import type { Config, WindowConfig } from "./config.js";
-import { beginSamples, cpuProfile, endSamples, type SampleWindow, wallProfile } from "./cpu.js";
+import { beginSamples, cpuProfile, endSamples, type Slice, wallProfile } from "./cpu.js";
+import { type CpuRun, beginCpuRun } from "./cpu_sampler.js";
+import { eventLoopProfile } from "./event_loop.js";
+import { allocationsJob, liveHeapJob } from "./heap.js";
+import { type LoopReport, startLoopWatch } from "./loop_watch.js";
 import type { Profile } from "./model.js";
 import type { Capture, Job } from "./schedule.js";
 
-type SampleKind = "cpu" | "wall";
+type SampleKind = "cpu" | "wall" | "eventLoop";
 
-const sampleKinds: SampleKind[] = ["cpu", "wall"];
+const sampleKinds: SampleKind[] = ["cpu", "wall", "eventLoop"];
 
 export function jobsOf(config: Config): Job[] {
-    return sampleJobs(config);
+    const jobs = sampleJobs(config);
+    if (config.heap.enabled) jobs.push(liveHeapJob(config.heap));
+    if (config.allocations.enabled) jobs.push(allocationsJob(config.allocations));
+    return jobs;
 }
 
 function sampleJobs(config: Config): Job[] {
@@ -25,36 +32,97 @@ function sampleJobs(config: Config): Job[] {
     return [...groups.values()].map((kinds) => sampleJob(config, kinds));
 }
 
+/** A cut hands over all that V8 has of a window, on the app's thread. */
+const maxCutMillis = 10;
+
 function sampleJob(config: Config, kinds: SampleKind[]): Job {
-    const hours = config[kinds[0] as SampleKind] as WindowConfig;
-    const micros = config.cpu.enabled
-        ? config.cpu.samplingIntervalMicros
-        : config.wall.samplingIntervalMicros;
+    const hours: WindowConfig = config[kinds[0] as SampleKind];
+    const warm = warmSampler();
     return {
         name: kinds.join(", "),
         intervalMillis: hours.intervalMillis,
         durationMillis: hours.durationMillis,
         shouldProfile: hours.shouldProfile,
-        maxCutMillis: 10,
-        begin: () => sampleCapture(config, kinds, beginSamples(micros)),
+        overlap: true,
+        maxCutMillis,
+        begin() {
+            const capture = beginCapture(config, kinds);
+            warm.windowBegan(capture.startMillis);
+            return capture;
+        },
+        rest: () => warm.rest(intervalOf(config)),
+        close: () => warm.close(),
     };
 }
 
+/** V8 has one for all. */
+function intervalOf({ cpu, wall }: Config): number {
+    if (cpu.enabled && wall.enabled) {
+        return Math.min(cpu.samplingIntervalMicros, wall.samplingIntervalMicros);
+    }
+    return (wall.enabled ? wall : cpu).samplingIntervalMicros;
+}
+
 interface SampleCapture extends Capture {
+    startMillis: number;
     beganMicros: number;
 }
 
-function sampleCapture(config: Config, kinds: SampleKind[], window: SampleWindow): SampleCapture {
+function beginCapture(config: Config, kinds: SampleKind[]): SampleCapture {
+    const window = beginSamples(intervalOf(config));
+    const { thresholdMillis } = config.eventLoop;
+    const watch = kinds.includes("eventLoop") ? startLoopWatch(thresholdMillis) : undefined;
     return {
+        startMillis: window.run.startMillis,
         beganMicros: Number(process.hrtime.bigint() / 1000n),
         end(next) {
+            const report = watch?.end();
             const slice = endSamples(window, (next as SampleCapture | undefined)?.beganMicros);
-            return kinds.map(
-                (kind): Profile =>
-                    kind === "cpu"
-                        ? cpuProfile(slice, config.cpu.lineNumbers)
-                        : wallProfile(slice, config.wall.lineNumbers),
-            );
+            return kinds.map((kind) => profileOf(config, kind, slice, report));
         },
+    };
+}
+
+function profileOf(
+    config: Config,
+    kind: SampleKind,
+    slice: Slice,
+    report: LoopReport | undefined,
+): Profile {
+    if (kind === "cpu") return cpuProfile(slice, config.cpu.lineNumbers);
+    if (kind === "wall") return wallProfile(slice, config.wall.lineNumbers);
+    const { thresholdMillis } = config.eventLoop;
+    return eventLoopProfile(slice, report as LoopReport, thresholdMillis, config.lineNumbers);
+}
+
+/** Where V8 takes long to start its profiler, it is left running between windows. */
+const longStartMillis = 20;
+/** What it has seen by then is thrown away, and it goes on. */
+const warmMillis = 30_000;
+
+function warmSampler() {
+    let run: CpuRun | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    let isDear = false;
+    const close = (): void => {
+        clearTimeout(timer);
+        run?.end();
+        run = undefined;
+    };
+    const rest = (micros: number): void => {
+        if (!isDear) return;
+        const next = beginCpuRun(micros);
+        close();
+        run = next;
+        timer = setTimeout(() => rest(micros), warmMillis);
+        timer.unref();
+    };
+    return {
+        windowBegan(startMillis: number) {
+            isDear ||= startMillis > longStartMillis;
+            close();
+        },
+        rest,
+        close,
     };
 }

@@ -16,11 +16,15 @@ export interface Job {
     durationMillis: number;
     shouldProfile?: () => boolean | Promise<boolean>;
     begin(): Capture;
+    /** Whether a window may begin before the last one has ended. */
+    overlap?: boolean;
     /** What goes on between windows. */
     rest?: () => void;
     close?: () => void;
     /** Windows back to back are cut shorter where the cut takes longer than this. */
     maxCutMillis?: number;
+    /** Intervals get longer where ends of windows would take a larger share of the time. */
+    maxCutShare?: number;
 }
 
 export interface JobContext {
@@ -41,16 +45,22 @@ export interface RunningJob {
 const maxSkips = 4;
 const hotShare = 0.25;
 const minWindowMillis = 100;
+/** Nobody waits long for the first profile. */
+const firstMillis = 15_000;
+/** Windows that are cut for their cost are no shorter. */
+const shortMillis = 10_000;
+/** Pauses that are not worth a word. */
+const shortPauseMillis = 20;
 
 interface State {
     job: Job;
     context: JobContext;
     capture: Capture | undefined;
-    beganAt: number;
     timer: NodeJS.Timeout | undefined;
     stopped: boolean;
     skips: number;
     durationMillis: number; // as the cut allows
+    leastIntervalMillis: number; // likewise
     pending: Promise<void>;
 }
 
@@ -59,11 +69,11 @@ export function runJob(job: Job, context: JobContext): RunningJob {
         job,
         context,
         capture: undefined,
-        beganAt: 0,
         timer: undefined,
         stopped: false,
         skips: 0,
-        durationMillis: job.durationMillis,
+        durationMillis: Math.min(job.durationMillis, firstMillis),
+        leastIntervalMillis: 0,
         pending: Promise.resolve(),
     };
     turn(state);
@@ -113,17 +123,18 @@ function proceed(state: State, allowed: boolean): void {
         Math.min(minWindowMillis, job.durationMillis),
         state.durationMillis * share,
     );
+    if (!job.overlap) endWindow(state);
     const next = share > 0 ? beginWindow(state) : undefined;
     endWindow(state, next);
+    const interval = Math.max(job.intervalMillis, state.leastIntervalMillis);
     if (!next) {
-        again(state, job.intervalMillis, turn);
+        again(state, interval, turn);
         return;
     }
     state.capture = next;
-    state.beganAt = performance.now();
-    const backToBack = share === 1 && job.durationMillis >= job.intervalMillis;
+    const backToBack = share === 1 && job.durationMillis >= interval;
     if (backToBack) again(state, duration, turn);
-    else again(state, duration, () => pause(state, job.intervalMillis - duration));
+    else again(state, duration, () => pause(state, interval - duration));
 }
 
 function pause(state: State, millis: number): void {
@@ -194,9 +205,15 @@ function endWindow(state: State, next?: Capture): void {
 
 /** The longer the window, the more there is to hand over at its end. */
 function fitCut(state: State, tookMillis: number): void {
-    const { maxCutMillis, durationMillis } = state.job;
-    if (!maxCutMillis) return;
-    const fit = (state.durationMillis * maxCutMillis) / Math.max(tookMillis, 0.1);
-    const halfWay = (state.durationMillis + Math.min(fit, durationMillis)) / 2;
-    state.durationMillis = Math.max(Math.min(10_000, durationMillis), halfWay);
+    const { maxCutMillis, maxCutShare, durationMillis } = state.job;
+    state.durationMillis = Math.min(durationMillis, fitDuration(state, tookMillis, maxCutMillis));
+    const isLong = maxCutShare !== undefined && tookMillis > shortPauseMillis;
+    state.leastIntervalMillis = isLong ? tookMillis / maxCutShare : 0;
+}
+
+function fitDuration(state: State, tookMillis: number, maxMillis: number | undefined): number {
+    if (maxMillis === undefined) return state.job.durationMillis;
+    if (tookMillis < maxMillis / 2) return state.durationMillis * 2;
+    if (tookMillis <= maxMillis) return state.durationMillis;
+    return Math.max(shortMillis, (state.durationMillis * maxMillis) / tookMillis);
 }

@@ -33,8 +33,12 @@ test("start() is CPU, allocations and the event loop", () => {
 
 test("windows: options, then variables, then defaults", () => {
     const c = resolveConfig({}, {});
-    assert.equal(c.cpu.intervalMillis, 300_000);
-    assert.equal(c.cpu.durationMillis, 15_000);
+    assert.equal(c.cpu.intervalMillis, 60_000, "always on");
+    assert.equal(c.cpu.durationMillis, 60_000);
+    const cpuAlone = resolveConfig({}, {}, "cpu");
+    assert.equal(cpuAlone.cpu.intervalMillis, 300_000);
+    assert.equal(cpuAlone.cpu.durationMillis, 15_000);
+    assert.equal(resolveConfig({ cpu: { intervalMillis: 90_000 } }, {}).cpu.durationMillis, 15_000);
     assert.equal(c.cpu.samplingIntervalMicros, 10_000);
     assert.equal(c.heap.intervalMillis, 600_000);
     assert.equal(c.heap.samplingIntervalBytes, 524_288);
@@ -84,7 +88,7 @@ test("bad values are told and passed over", () => {
     assert.equal(c.maxCpu, 0.9);
     assert.deepEqual(c.mask, []);
     assert.equal(c.shouldProfile, undefined);
-    assert.equal(c.cpu.intervalMillis, 300_000);
+    assert.equal(c.cpu.intervalMillis, 60_000);
     assert.equal(c.wall.intervalMillis, 300_000);
     assert.equal(c.heap.enabled, false);
     assert.deepEqual(c.otlp.headers, {});

@@ -27,7 +27,9 @@ export async function burnFor(millis) {
 export function block(millis) {
     const until = performance.now() + millis;
     let x = 0;
-    while (performance.now() < until) x += Math.sqrt(x + 1);
+    while (performance.now() < until) {
+        for (let i = 0; i < 20_000; i++) x += Math.sqrt(i);
+    }
     return x;
 }
 

@@ -1,0 +1,155 @@
+// Who blocked the event loop, and for how long: the times at which the loop's clock was late, joined
+// to the samples that V8 took meanwhile.
+import { unixNanosOfMicros } from "./clock.js";
+import { emptyTimeProfile, isIdle, ratio, type Slice, stacksOf } from "./cpu.js";
+import type { V8CpuNode } from "./cpu_sampler.js";
+import type { Lateness, LoopReport } from "./loop_watch.js";
+import type { Attributes, Profile, Sample } from "./model.js";
+import { frameOf, type StackBuilder, stackBuilder } from "./profile_from_v8.js";
+
+interface Block {
+    startMicros: number;
+    endMicros: number;
+    first: number; // of the samples
+    last: number;
+}
+
+export function eventLoopProfile(
+    slice: Slice,
+    report: LoopReport,
+    thresholdMillis: number,
+    lineNumbers: boolean,
+): Profile {
+    const profile = emptyTimeProfile(slice, "event_loop", "event_loop_delay");
+    profile.sampleTypes.push({ type: "event_loop_blocks", unit: "count" });
+    const builder = stackBuilder(profile);
+    const stackOf = stacksOf(slice, builder, lineNumbers);
+    const rootOf = rootsOf(slice);
+    for (const late of report.late) {
+        const block = blockOf(slice, late, rootOf);
+        if (block && block.endMicros - block.startMicros >= thresholdMillis * 1000) {
+            profile.samples.push(...samplesOf(slice, block, stackOf, builder));
+        }
+    }
+    profile.attributes = lagAttributes(report);
+    return profile;
+}
+
+/** Names of OpenTelemetry's runtime metrics, in seconds. */
+function lagAttributes({ lag, utilization }: LoopReport): Attributes {
+    if (lag.count === 0) return {};
+    const seconds = (nanos: number): number => Math.round(nanos / 1000) / 1e6;
+    return {
+        "nodejs.eventloop.delay.p50": seconds(lag.percentile(50)),
+        "nodejs.eventloop.delay.p90": seconds(lag.percentile(90)),
+        "nodejs.eventloop.delay.p99": seconds(lag.percentile(99)),
+        "nodejs.eventloop.delay.max": seconds(lag.max),
+        "nodejs.eventloop.delay.mean": seconds(lag.mean),
+        "nodejs.eventloop.utilization": ratio(utilization, 1),
+    };
+}
+
+function nodeOf(slice: Slice, index: number): V8CpuNode | undefined {
+    return slice.nodes.get(slice.v8.samples?.[index] as number);
+}
+
+/** Garbage is collected in the midst of anything: such a sample does not say who is at work. */
+function isAtWork(slice: Slice, index: number): boolean {
+    const node = nodeOf(slice, index);
+    return node !== undefined && !isIdle(node) && !isGarbageCollector(node);
+}
+
+function isGarbageCollector(node: V8CpuNode | undefined): boolean {
+    return node?.callFrame.url === "" && node.callFrame.functionName === "(garbage collector)";
+}
+
+/** The loop was blocked for all the time that the clock was due, and for a part of the time before:
+ * as far back as samples show the same callback at work. It began somewhere between the last sample
+ * that shows something else and the first that shows it. */
+function blockOf(
+    slice: Slice,
+    late: Lateness,
+    rootOf: (index: number) => number,
+): Block | undefined {
+    const { micros } = slice;
+    const last = lastBefore(micros, late.cameMicros);
+    let first = lastBefore(micros, late.dueMicros) + 1;
+    while (first <= last && !isAtWork(slice, first)) first++;
+    if (first > last || first < 1) return undefined;
+    const root = rootOf(first);
+    let before = first - 1;
+    for (; before >= 1 && (micros[before] as number) > late.previousMicros; before--) {
+        if (isAtWork(slice, before) && rootOf(before) === root) first = before;
+        else if (!isGarbageCollector(nodeOf(slice, before))) break;
+    }
+    const earliest = Math.max(late.previousMicros, micros[before] ?? 0);
+    const latest = Math.min(late.dueMicros, micros[first] as number);
+    const startMicros = Math.min(late.dueMicros, (earliest + latest) / 2);
+    return { startMicros, endMicros: late.cameMicros, first, last };
+}
+
+/** The last sample at or before a moment; -1 before all. */
+function lastBefore(micros: Float64Array, moment: number): number {
+    let low = 0;
+    let high = micros.length;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if ((micros[middle] as number) <= moment) low = middle + 1;
+        else high = middle;
+    }
+    return low - 1;
+}
+
+/** One for each stack that was seen in the block. The longest counts the block. Within a block it is
+ * known whose garbage is collected: V8 leaves that out. */
+function samplesOf(
+    slice: Slice,
+    block: Block,
+    stackOf: (node: V8CpuNode) => number,
+    builder: StackBuilder,
+): Sample[] {
+    const found = new Map<number, { micros: number; at: number }>();
+    let sum = 0;
+    let caller = 0;
+    for (let i = block.first; i <= block.last; i++) {
+        const node = nodeOf(slice, i);
+        const weight = slice.weights[i] as number;
+        if (!node || isIdle(node) || weight <= 0) continue;
+        sum += weight;
+        const collects = isGarbageCollector(node);
+        if (!collects) caller = stackOf(node);
+        const stack = collects ? builder.push(caller, frameOf(node.callFrame)) : caller;
+        const known = found.get(stack);
+        if (known) known.micros += weight;
+        else found.set(stack, { micros: weight, at: slice.micros[i] as number });
+    }
+    const longest = Math.max(...[...found.values()].map(({ micros }) => micros));
+    const nanos = (block.endMicros - block.startMicros) * 1000;
+    let counted = false;
+    return [...found].map(([stack, { micros, at }]) => {
+        const counts = !counted && micros === longest;
+        counted ||= counts;
+        return {
+            stack,
+            values: [Math.round((micros / sum) * nanos), counts ? 1 : 0],
+            timeUnixNanos: unixNanosOfMicros(at),
+        };
+    });
+}
+
+/** The outermost frame of a sample: which callback the loop was in. */
+function rootsOf(slice: Slice): (index: number) => number {
+    const parents = new Map<number, number>();
+    for (const node of slice.v8.nodes) {
+        for (const child of node.children ?? []) parents.set(child, node.id);
+    }
+    return (index) => {
+        let at = slice.v8.samples?.[index] as number;
+        for (;;) {
+            const parent = parents.get(at);
+            // (root) itself has no parent, and says nothing.
+            if (parent === undefined || !parents.has(parent)) return at;
+            at = parent;
+        }
+    };
+}

@@ -1,0 +1,145 @@
+// Allocations of a window and the live heap, by where they were allocated.
+import { syncClock, unixNanosOfMicros } from "./clock.js";
+import type { HeapConfig } from "./config.js";
+import {
+    beginAllocations,
+    beginLiveHeap,
+    type HeapReading,
+    type HeapUser,
+    seesDeadObjects,
+    type V8HeapNode,
+} from "./heap_sampler.js";
+import type { Profile } from "./model.js";
+import { emptyProfile, frameOf, stackBuilder } from "./profile_from_v8.js";
+import type { Job } from "./schedule.js";
+import { createUnsampler, type Weight } from "./unsample.js";
+
+const types = {
+    alloc: ["alloc_objects", "alloc_space"],
+    heap: ["inuse_objects", "inuse_space"],
+} as const;
+
+export function heapProfile(
+    kind: "alloc" | "heap",
+    reading: HeapReading,
+    stackDepth: number,
+): Profile {
+    syncClock();
+    const [objects, space] = types[kind];
+    const start = unixNanosOfMicros(reading.fromMicros);
+    const profile = emptyProfile(
+        kind,
+        [
+            { type: objects, unit: "count" },
+            { type: space, unit: "bytes" },
+        ],
+        space,
+        start,
+        unixNanosOfMicros(reading.toMicros) - start,
+    );
+    profile.periodType = { type: "space", unit: "bytes" };
+    profile.period = reading.intervalBytes;
+    addNodes(profile, reading, stackDepth);
+    return profile;
+}
+
+/** The leaf and as many of its callers as are wanted. */
+function addNodes(profile: Profile, reading: HeapReading, stackDepth: number): void {
+    const weights = weightsOf(reading);
+    const builder = stackBuilder(profile);
+    const path: V8HeapNode[] = [];
+    const visit = (node: V8HeapNode): void => {
+        path.push(node);
+        const weight = weights.get(node.id);
+        if (weight) {
+            let stack = 0;
+            for (const { callFrame } of path.slice(1).slice(-stackDepth)) {
+                stack = builder.push(stack, frameOf(callFrame));
+            }
+            const values = [Math.round(weight.objects), Math.round(weight.bytes)];
+            profile.samples.push({ stack, values });
+        }
+        for (const child of node.children) visit(child);
+        path.pop();
+    };
+    visit(reading.v8.head);
+    mergeSamples(profile);
+}
+
+/** Stacks that are the same once they are cut. */
+function mergeSamples(profile: Profile): void {
+    const byStack = new Map<number, Profile["samples"][number]>();
+    for (const sample of profile.samples) {
+        const known = byStack.get(sample.stack);
+        if (!known) byStack.set(sample.stack, sample);
+        else known.values = known.values.map((value, i) => value + (sample.values[i] as number));
+    }
+    profile.samples = [...byStack.values()];
+}
+
+function weightsOf(reading: HeapReading): Map<number, Weight> {
+    const unsample = createUnsampler(reading.intervalBytes);
+    const weights = new Map<number, Weight>();
+    for (const { nodeId, size } of reading.v8.samples) {
+        const { objects, bytes } = unsample(size);
+        const sum = weights.get(nodeId);
+        if (sum) {
+            sum.objects += objects;
+            sum.bytes += bytes;
+        } else {
+            weights.set(nodeId, { objects, bytes });
+        }
+    }
+    return weights;
+}
+
+/** Readings stop the app: no more than this share of its time. */
+const maxReadingShare = 0.001;
+/** A window with more samples makes the next one sample less: they are held in memory, and all of
+ * them are handed over at once. */
+const manySamples = 20_000;
+
+export function allocationsJob(config: HeapConfig): Job {
+    let interval = config.samplingIntervalBytes;
+    return {
+        ...hoursOf(config),
+        name: "allocations",
+        maxCutShare: maxReadingShare,
+        begin() {
+            const user = beginAllocations(interval);
+            return {
+                end() {
+                    const reading = user.read();
+                    const count = reading.v8.samples.length;
+                    if (count > manySamples) interval *= Math.ceil(count / manySamples);
+                    else if (count < manySamples / 4) {
+                        interval = Math.max(config.samplingIntervalBytes, interval / 2);
+                    }
+                    const profile = heapProfile("alloc", reading, config.stackDepth);
+                    // Node 18: what died before the window's end is not seen.
+                    if (!seesDeadObjects) profile.attributes["vesta.alloc.survivors_only"] = true;
+                    return [profile];
+                },
+            };
+        },
+    };
+}
+
+export function liveHeapJob(config: HeapConfig): Job {
+    let user: HeapUser | undefined;
+    return {
+        ...hoursOf(config),
+        name: "heap",
+        maxCutShare: maxReadingShare,
+        begin() {
+            user ??= beginLiveHeap(config.samplingIntervalBytes);
+            const { read } = user;
+            return { end: () => [heapProfile("heap", read(), config.stackDepth)] };
+        },
+        close: () => user?.close(),
+    };
+}
+
+function hoursOf({ intervalMillis, durationMillis, shouldProfile }: HeapConfig) {
+    return { intervalMillis, durationMillis, shouldProfile };
+}
