@@ -62,8 +62,8 @@ struct preload_record {
     __u32 labels;      /* text: {u8 key length, u8 value length, key, value}...; 0: none */
     __u32 rate;
     __u64 time_ns;
-    __u64 value;   /* bytes asked for; ns waited; 1 for threads */
-    __u64 address; /* of the memory, or the lock */
+    __u64 value;       /* bytes asked for; ns waited; 1 for threads */
+    __u64 address;     /* of the memory, or the lock */
     __u8 trace_id[16]; /* zeros: none */
     __u8 span_id[8];
 };
@@ -90,8 +90,9 @@ enum {
 #define PRELOAD_FRAMES_MAX 192
 
 /*
- * Memory that was sampled and is still there. keys[i] is its address, 0 where there is none; it is
- * written last and taken away first, so a value belongs to a key that is the same before and after.
+ * Memory that was sampled and is still there. keys[i] is its address, 0 where there is none, 1
+ * where one is being written; it is written last and taken away first, so a value belongs to a key
+ * that is the same before and after.
  */
 struct preload_live {
     __u64 size;
@@ -110,9 +111,9 @@ struct preload_module {
     __u16 path_len;
     __u8 build_id_len;
     __u8 spare;
-    __u64 start, end;   /* of its executable part */
-    __u64 file_offset;  /* of start */
-    __u64 bias;         /* address minus address in the file */
+    __u64 start, end;  /* of its executable part */
+    __u64 file_offset; /* of start */
+    __u64 bias;        /* address minus address in the file */
     __u8 build_id[32];
 };
 
@@ -136,7 +137,7 @@ struct preload_header {
     __u32 version;
     __u32 header_size;
     __u64 file_size;
-    __u32 pid;     /* in its own namespace */
+    __u32 pid; /* in its own namespace */
     __u32 is_musl;
     __u64 started_ns; /* when this was made */
     __u64 started_unix_ns;

@@ -20,30 +20,43 @@
 /* ---- The thread ---- */
 
 struct preload_thread {
-    int64_t alloc_left; /* bytes until the next sample; below 0: now. Starts with 0 */
-    int64_t lock_left;  /* ns */
-    uint64_t random;    /* 0: not yet seeded */
-    uint32_t tid;       /* 0: not known yet */
-    uint32_t thread_name;
-    uint32_t owner; /* pid for which tid and thread_name hold */
+    uint64_t alloc_left; /* bytes that are not sampled; more than these: a sample. Starts with 0 */
+    uint64_t lock_left;  /* the same, in ns */
+    uint32_t alloc_rate; /* that alloc_left was drawn with; 0: nothing is drawn yet */
+    uint32_t lock_rate;
+    uint64_t random; /* 0: not yet seeded */
+    uint32_t tid;
+    uint32_t owner; /* pid for which tid and random hold; 0: not known yet */
     uint32_t busy;  /* > 0: it is sampling, so what a signal handler does is not sampled */
+    uint32_t spare;
     uintptr_t stack_low, stack_end; /* of its stack, this can be read; 0: nothing is known */
     uintptr_t stack_root;           /* its outermost frame; 0: not known */
 };
 /* Initial exec: the library is there from the start, and this must cost one instruction. */
-extern __thread struct preload_thread preload_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct preload_thread preload_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- handover.c: the shared memory ---- */
 
-/* NULL before there is one, and when there cannot be one. Another one after fork. */
-extern struct preload_header *preload_segment;
+/* NULL before there is one, and when there cannot be one. Only to be used between sample_begin()
+ * and sample_end(): in a child of fork it is its parent's before that. */
+extern struct preload_header *preload_segment __attribute__((visibility("hidden")));
 
 /* Makes it when there is none, or when this process is a child of the one that it was made for.
- * Called at the start, and by sample_begin(). */
+ * Called at the start, and by sample_begin(). The thread must be busy. */
 bool segment_ensure(void);
 
+/* Whether there is one, and it is this process's (or a vfork child has borrowed its memory). */
+bool segment_is_ours(void);
+
+/* In a child of fork: what there is belongs to the parent. */
+void segment_forked(void);
+
+/* The process leaves in good order. */
+void segment_over(void);
+
 /* Puts a record; false when the ring is full. Fills in state, tid, thread_name, time_ns (when 0),
- * span and labels. */
+ * span and labels, in *r too. */
 bool segment_put(struct preload_record *r);
 
 /* The number of a text; 0 when there is no room. */
@@ -52,7 +65,7 @@ uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, u
 /* Adds a module to the list. */
 void segment_module(const struct preload_module *m, const char *path);
 
-void segment_count(uint64_t *counter); /* adds 1, relaxed */
+void segment_count(__u64 *counter); /* adds 1, relaxed */
 void segment_lost(enum preload_loss why);
 
 /* ---- chance.c: chance ---- */
@@ -61,8 +74,31 @@ void segment_lost(enum preload_loss why);
 bool sample_begin(enum preload_kind kind);
 void sample_end(void);
 
-/* How much until the next sample: exponential with this mean, at least 1. */
-int64_t sample_draw(uint64_t *random, uint32_t mean);
+/* Whether the kind is wanted. Only between sample_begin() and sample_end(). */
+bool sample_wants(enum preload_kind kind);
+
+/* How much passes before the next sample: exponential with this mean, rounded down, so that n are
+ * more than this with the chance 1 - exp(-n / mean). */
+uint64_t sample_draw(uint64_t *random, uint32_t mean);
+
+/*
+ * Counters that count down. `sample_count` is for the hot path: true when the n (at least 1) are
+ * more than were left, and sample_due() must follow. That is true when the event is to be sampled,
+ * with *ret_rate for its record; it draws anew, and keeps errno. Between sample_begin() and
+ * sample_end().
+ */
+static inline bool sample_count(uint64_t *left, uint64_t n)
+{
+    return __builtin_sub_overflow(*left, n, left);
+}
+bool sample_due(uint64_t *left, uint32_t *drawn_with, uint64_t n, uint32_t wanted_rate,
+                uint32_t *ret_rate);
+
+/* What a counter is set to when sample_begin() says no: it asks again after that much. */
+#define SAMPLE_ASK_AGAIN (512u << 10)
+
+/* value / p, rounded: what a sample stands for. */
+uint64_t sample_weight(uint64_t value, uint32_t rate);
 
 /* ---- stack_walk.c: stacks ---- */
 
@@ -91,9 +127,11 @@ static inline bool live_may_have(const void *p)
     return ((uintptr_t)p & LIVE_MASK) == 0;
 }
 
+/* Between sample_begin() and sample_end(). */
 void live_add(const void *p, const struct preload_live *what);
-/* Takes it away; false when it was not there. */
-bool live_remove(const void *p);
+/* Takes it away, and says what it was (ret may be NULL); false when it was not there. Anywhere, and
+ * before the memory is given back. */
+bool live_remove(const void *p, struct preload_live *ret);
 
 /* ---- thread_span.c: which span a thread is in ---- */
 
@@ -103,7 +141,8 @@ void span_fill(struct preload_record *r);
 
 /* ---- forward.c: the functions that ours stand before ---- */
 
-/* Finds all of them. Before that, and for what dlsym itself allocates, a small block serves. */
+/* Finds those of allocation (forward.h). Before that, and for what dlsym itself allocates, a small
+ * block serves. */
 void resolve_all(void);
 void *resolve_next(const char *name, const char *version); /* version may be NULL */
 

@@ -1,0 +1,426 @@
+/*
+ * The shared memory that hands samples over. Threads write it at the same time, and signal handlers
+ * between; nobody waits. A child of fork gets memory of its own when it takes its first sample: in
+ * the same place, so that whatever still points there points to something of its own.
+ */
+#include "preload/handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/inside.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+struct preload_header *preload_segment;
+struct segment segment;
+struct preload_settings preload_settings;
+
+/*
+ * A page that the kernel gives to children of fork as zeros. A vfork child shares it, and that is
+ * right: it also shares all the rest.
+ */
+struct guard {
+    uint32_t is_ours; /* the segment was made, or cannot be */
+    uint32_t is_making;
+};
+static struct guard *guard;
+
+/* Not by mmap(), which is a hook. */
+static void *map_at(void *place, size_t size, int flags, int fd)
+{
+    return (void *)syscall(SYS_mmap, place, size, PROT_READ | PROT_WRITE,
+                           flags | MAP_NORESERVE | (place ? MAP_FIXED : 0), fd, 0);
+}
+
+static struct guard *guard_get(void)
+{
+    struct guard *g = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
+    if (g)
+        return g;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    g = map_at(NULL, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (g == MAP_FAILED)
+        return NULL;
+    madvise(g, size, MADV_WIPEONFORK);
+    struct guard *before = NULL;
+    if (__atomic_compare_exchange_n(&guard, &before, g, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return g;
+    syscall(SYS_munmap, g, size);
+    return before;
+}
+
+bool segment_is_ours(void)
+{
+    const struct guard *g = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
+    return g && __atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE) && segment.header;
+}
+
+void segment_forked(void)
+{
+    struct guard *g = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
+    if (!g)
+        return;
+    __atomic_store_n(&g->is_ours, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&g->is_making, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- Making it ---- */
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static char *put_number(char *at, uint64_t n)
+{
+    char digits[20];
+    size_t k = 0;
+    do
+        digits[k++] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    while (k > 0)
+        *at++ = digits[--k];
+    return at;
+}
+
+/* DIR/PID-STARTED.ring; -1 when it cannot be, or would not have room when its pages are touched:
+ * there would be nobody to tell but the program, by SIGBUS. */
+static int open_in_directory(const char *directory, uint64_t started_ns, size_t size)
+{
+    struct statfs fs;
+    if (statfs(directory, &fs) != 0 ||
+        (fs.f_bavail > 0 && (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / 4 < size))
+        return -1;
+    char path[sizeof(preload_settings.directory) + 64];
+    size_t n = strlen(directory);
+    memcpy(path, directory, n);
+    char *at = path + n;
+    *at++ = '/';
+    at = put_number(at, (uint64_t)getpid());
+    *at++ = '-';
+    at = put_number(at, started_ns);
+    memcpy(at, ".ring", sizeof(".ring"));
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static int open_file(uint64_t started_ns, size_t size)
+{
+    /* Beyond this limit the kernel sends a signal. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        return -1;
+    int fd = -1;
+    if (preload_settings.directory[0])
+        fd = open_in_directory(preload_settings.directory, started_ns, size);
+    if (fd < 0)
+        fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, 1u /* MFD_CLOEXEC */);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static size_t add_area(size_t *offset, size_t size, struct preload_area *ret)
+{
+    *ret = (struct preload_area){.offset = *offset, .size = size};
+    *offset = (*offset + size + 4095) & ~(size_t)4095;
+    return size;
+}
+
+/* Where the parts are to be, by the settings; the size of all. */
+static size_t lay_out(const struct preload_settings *s, struct preload_header *h)
+{
+    size_t size = 4096;
+    _Static_assert(sizeof(struct preload_header) <= 4096, "the header has a page");
+    add_area(&size, s->ring_records * sizeof(struct preload_record), &h->ring);
+    add_area(&size, s->texts_bytes & ~7u, &h->texts);
+    add_area(&size, s->live_max * sizeof(uint64_t), &h->live_keys);
+    add_area(&size, s->live_max * sizeof(struct preload_live), &h->live);
+    add_area(&size, s->modules_bytes & ~7u, &h->modules);
+    return size;
+}
+
+static void point_at(struct segment *s, void *base, const struct preload_header *h, size_t size)
+{
+    unsigned char *at = base;
+    s->size = size;
+    s->ring = (void *)(at + h->ring.offset);
+    s->texts = (void *)(at + h->texts.offset);
+    s->keys = (void *)(at + h->live_keys.offset);
+    s->live = (void *)(at + h->live.offset);
+    s->modules = at + h->modules.offset;
+    s->ring_records = h->ring.size / sizeof(struct preload_record);
+    s->texts_words = h->texts.size / 8;
+    s->live_mask = h->live_keys.size / 8 - 1;
+    s->modules_bytes = h->modules.size;
+}
+
+/* The index has a place for every 8 words of texts: stacks are mostly longer. */
+static bool make_index(struct segment *s)
+{
+    size_t n = 1024;
+    while (n < s->texts_words / 8)
+        n *= 2;
+    void *p = map_at(s->index, n * sizeof(*s->index), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (p == MAP_FAILED)
+        return false;
+    s->index = p;
+    s->index_mask = n - 1;
+    return true;
+}
+
+static const char *lookup(const char *name)
+{
+    return getenv(name);
+}
+
+/* What is asked for comes from the parent's segment if there is one: readers may have changed it.
+ */
+static void inherit(struct preload_header *h)
+{
+    static bool has_settings;
+    if (!has_settings)
+        settings_read(&preload_settings, lookup);
+    has_settings = true;
+    const struct preload_header *parent = segment.header;
+    h->wanted = parent ? parent->wanted : preload_settings.wanted;
+    h->alloc_rate = parent ? parent->alloc_rate : preload_settings.alloc_rate;
+    h->lock_rate = parent ? parent->lock_rate : preload_settings.lock_rate;
+}
+
+static bool make_segment(void)
+{
+    struct preload_header h = {.version = PRELOAD_VERSION, .header_size = sizeof(h)};
+    inherit(&h);
+    size_t size = lay_out(&preload_settings, &h);
+    h.file_size = size;
+    h.pid = (uint32_t)getpid();
+#ifndef __GLIBC__
+    h.is_musl = 1;
+#endif
+    h.started_ns = now_ns(CLOCK_MONOTONIC);
+    h.started_unix_ns = now_ns(CLOCK_REALTIME);
+    h.texts_used = 1;
+
+    void *place = segment.header;
+    int fd = open_file(h.started_ns, size);
+    void *base = MAP_FAILED;
+    if (fd >= 0) {
+        base = map_at(place, size, MAP_SHARED, fd);
+        close(fd);
+    }
+    if (base == MAP_FAILED) {
+        if (place) /* it is the parent's: nothing may be written there any more */
+            map_at(place, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        return false;
+    }
+    point_at(&segment, base, &h, size);
+    segment.pid = h.pid;
+    if (!make_index(&segment))
+        return false;
+    memcpy(base, &h, sizeof(h));
+    segment.header = base;
+    __atomic_store_n(&segment.header->magic, PRELOAD_MAGIC, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool segment_ensure(void)
+{
+    struct guard *g = guard_get();
+    if (!g || !environ)
+        return false;
+    if (__atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE))
+        return preload_segment != NULL;
+    if (__atomic_exchange_n(&g->is_making, 1, __ATOMIC_ACQUIRE))
+        return false;
+    if (!__atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE)) {
+        preload_segment = make_segment() ? segment.header : NULL;
+        __atomic_store_n(&g->is_ours, 1, __ATOMIC_RELEASE);
+        if (preload_segment)
+            walk_start();
+    }
+    __atomic_store_n(&g->is_making, 0, __ATOMIC_RELEASE);
+    return preload_segment != NULL;
+}
+
+void segment_over(void)
+{
+    if (segment_is_ours())
+        __atomic_store_n(&segment.header->is_over, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- Counts ---- */
+
+void segment_count(__u64 *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+void segment_lost(enum preload_loss why)
+{
+    segment_count(&segment.header->lost[why]);
+}
+
+/* ---- The ring ---- */
+
+/* The names of threads change when they like, so each sample asks. */
+static uint32_t name_of_thread(void)
+{
+    char name[16] = "";
+    prctl(PR_GET_NAME, name, 0, 0, 0);
+    return segment_text(PRELOAD_TEXT_STRING, name, strnlen(name, sizeof(name)), 0);
+}
+
+/* Takes the next place; false when the reader has not been there yet. */
+static bool ring_take(const struct segment *s, uint64_t *ret)
+{
+    struct preload_header *h = s->header;
+    uint64_t head = __atomic_load_n(&h->ring_head, __ATOMIC_RELAXED);
+    do {
+        if (head - __atomic_load_n(&h->ring_tail, __ATOMIC_ACQUIRE) >= s->ring_records)
+            return false;
+    } while (!__atomic_compare_exchange_n(&h->ring_head, &head, head + 1, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    *ret = head;
+    return true;
+}
+
+bool segment_put(struct preload_record *r)
+{
+    const struct segment *s = &segment;
+    r->tid = preload_thread.tid;
+    if (r->time_ns == 0)
+        r->time_ns = now_ns(CLOCK_MONOTONIC);
+    r->thread_name = name_of_thread();
+    span_fill(r);
+    if (r->kind < PRELOAD_KINDS)
+        segment_count(&s->header->sampled[r->kind]);
+    uint64_t number;
+    if (!ring_take(s, &number)) {
+        segment_lost(PRELOAD_LOSS_RING);
+        return false;
+    }
+    struct preload_record *to = &s->ring[number & (s->ring_records - 1)];
+    __atomic_store_n(&to->state, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memcpy((char *)to + sizeof(to->state), (char *)r + sizeof(r->state),
+           sizeof(*r) - sizeof(r->state));
+    __atomic_store_n(&to->state, (uint32_t)(number + 1), __ATOMIC_RELEASE);
+    return true;
+}
+
+/* ---- Texts ---- */
+
+static uint64_t hash_of(const void *data, size_t n, uint64_t seed)
+{
+    const unsigned char *at = data;
+    uint64_t h = seed ^ n * 0x9e3779b97f4a7c15ull;
+    for (; n > 0; at += 8) {
+        uint64_t word = 0;
+        size_t k = n < 8 ? n : 8;
+        memcpy(&word, at, k);
+        n -= k;
+        h = (h ^ word) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static bool is_same(const struct segment *s, uint32_t number, const struct preload_text *t,
+                    const void *data)
+{
+    const uint64_t *at = s->texts + number;
+    return memcmp(at, t, sizeof(*t)) == 0 && memcmp(at + sizeof(*t) / 8, data, t->size) == 0;
+}
+
+/* Writes a text that is not there yet; 0 when there is no room. */
+static uint32_t text_append(const struct segment *s, const struct preload_text *t, const void *data)
+{
+    size_t words = (sizeof(*t) + t->size + 7) / 8;
+    uint64_t used = __atomic_load_n(&s->header->texts_used, __ATOMIC_RELAXED);
+    do {
+        if (used == 0 || used >= s->texts_words || s->texts_words - used < words) {
+            segment_lost(PRELOAD_LOSS_TEXTS);
+            return 0;
+        }
+    } while (!__atomic_compare_exchange_n(&s->header->texts_used, &used, used + words, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    uint64_t *to = s->texts + used;
+    to[words - 1] = 0;
+    memcpy(to, t, sizeof(*t));
+    memcpy(to + sizeof(*t) / 8, data, t->size);
+    return (uint32_t)used;
+}
+
+uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, uint16_t flags)
+{
+    const struct segment *s = &segment;
+    if (n > 1u << 16)
+        return 0;
+    struct preload_text t = {.size = (uint32_t)n, .kind = (uint16_t)kind, .flags = flags};
+    t.hash = hash_of(data, n, (uint64_t)kind << 32 | flags);
+    enum { PROBES = 8 };
+    uint32_t made = 0;
+    for (size_t i = 0; i < PROBES; i++) {
+        uint32_t *place = &s->index[(t.hash + i) & s->index_mask];
+        uint32_t number = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+        if (number == 0) {
+            if (made == 0 && (made = text_append(s, &t, data)) == 0)
+                return 0;
+            if (__atomic_compare_exchange_n(place, &number, made, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE))
+                return made;
+        }
+        if (is_same(s, number, &t, data))
+            return number;
+    }
+    if (made == 0 && (made = text_append(s, &t, data)) == 0)
+        return 0;
+    /* All places are taken. One is given up, at worst for another copy of its text. */
+    __atomic_store_n(&s->index[(t.hash + (t.hash >> 40) % PROBES) & s->index_mask], made,
+                     __ATOMIC_RELEASE);
+    return made;
+}
+
+/* ---- Modules ---- */
+
+void segment_module(const struct preload_module *m, const char *path)
+{
+    const struct segment *s = &segment;
+    struct preload_module copy = *m;
+    size_t n = strnlen(path, 4096);
+    size_t size = (sizeof(copy) + n + 7) & ~(size_t)7;
+    copy.size = 0;
+    copy.path_len = (uint16_t)n;
+    uint64_t used = __atomic_load_n(&s->header->modules_used, __ATOMIC_RELAXED);
+    do {
+        /* There is always a zero after the last. */
+        if (used >= s->modules_bytes || s->modules_bytes - used < size + sizeof(uint64_t) ||
+            used % 8 != 0) {
+            segment_lost(PRELOAD_LOSS_MODULES);
+            return;
+        }
+    } while (!__atomic_compare_exchange_n(&s->header->modules_used, &used, used + size, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    unsigned char *to = s->modules + used;
+    memcpy(to, &copy, sizeof(copy));
+    memcpy(to + sizeof(copy), path, n);
+    __atomic_store_n(&((struct preload_module *)(void *)to)->size, (uint32_t)size,
+                     __ATOMIC_RELEASE);
+}

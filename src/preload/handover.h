@@ -1,0 +1,25 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/preload.h"
+#include "preload/settings.h"
+
+/* Where the parts of the segment are in this process: what the header says may be changed by
+ * others, so it is not read again. Set before segment_is_ours() is true. */
+struct segment {
+    struct preload_header *header;
+    size_t size;
+    uint32_t pid;
+    struct preload_record *ring;
+    uint64_t *texts;
+    uint64_t *keys;
+    struct preload_live *live;
+    unsigned char *modules;
+    size_t ring_records, texts_words, live_mask, modules_bytes;
+    uint32_t *index; /* of texts, by hash; private */
+    size_t index_mask;
+};
+extern struct segment segment __attribute__((visibility("hidden")));
+extern struct preload_settings preload_settings __attribute__((visibility("hidden")));

@@ -1,0 +1,57 @@
+/*
+ * Sampled memory that is still there, by its address, in the segment. An address is in one of the
+ * WINDOW places from where its hash points, and whoever looks for it looks at all of them: so a
+ * place that became free needs no mark, and any thread may take it.
+ */
+#include "preload/handover.h"
+#include "preload/inside.h"
+
+enum { WINDOW = 32, CLAIMED = 1 };
+
+static size_t window_start(uint64_t key, size_t mask)
+{
+    return (size_t)((key >> 4) * 0x9e3779b97f4a7c15ull >> 20) & mask & ~(size_t)7;
+}
+
+void live_add(const void *p, const struct preload_live *what)
+{
+    const struct segment *s = &segment;
+    uint64_t key = (uintptr_t)p;
+    size_t start = window_start(key, s->live_mask);
+    for (size_t i = 0; i < WINDOW; i++) {
+        size_t at = (start + i) & s->live_mask;
+        uint64_t none = 0;
+        if (__atomic_load_n(&s->keys[at], __ATOMIC_RELAXED) != 0 ||
+            !__atomic_compare_exchange_n(&s->keys[at], &none, CLAIMED, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        s->live[at] = *what;
+        __atomic_store_n(&s->keys[at], key, __ATOMIC_RELEASE);
+        segment_count(&s->header->live_count);
+        return;
+    }
+    segment_lost(PRELOAD_LOSS_LIVE);
+}
+
+bool live_remove(const void *p, struct preload_live *ret)
+{
+    const struct segment *s = &segment;
+    if (!segment_is_ours() || __atomic_load_n(&s->header->live_count, __ATOMIC_RELAXED) == 0)
+        return false;
+    uint64_t key = (uintptr_t)p;
+    size_t start = window_start(key, s->live_mask);
+    for (size_t i = 0; i < WINDOW; i++) {
+        size_t at = (start + i) & s->live_mask;
+        if (__atomic_load_n(&s->keys[at], __ATOMIC_ACQUIRE) != key)
+            continue;
+        if (ret)
+            *ret = s->live[at];
+        uint64_t expected = key;
+        if (!__atomic_compare_exchange_n(&s->keys[at], &expected, 0, false, __ATOMIC_RELEASE,
+                                         __ATOMIC_RELAXED))
+            return false; /* the program frees it twice, and the other was faster */
+        __atomic_fetch_sub(&s->header->live_count, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    return false;
+}
