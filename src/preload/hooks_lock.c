@@ -121,55 +121,40 @@ static struct wait wait_begins(const void *lock, enum preload_what what, uint32_
     return w;
 }
 
-/* Whether this wait is one of those that are sampled. What is left was drawn for a rate, and is
- * drawn anew when that is another. */
-static bool is_sampled(uint64_t waited, uint32_t rate)
+OUT_OF_LINE static void wait_sampled(const struct wait *w, uint64_t waited)
 {
-    static __thread uint32_t drawn_for __attribute__((tls_model("initial-exec")));
     struct preload_thread *t = &preload_thread;
+    uint32_t rate;
 
-    if (rate == 0)
-        return true;
-    if (t->lock_left <= 0 || drawn_for != rate) {
-        t->lock_left = sample_draw(&t->random, rate);
-        drawn_for = rate;
-    }
-    if (waited >= (uint64_t)t->lock_left) {
-        t->lock_left = 0;
-        return true;
-    }
-    t->lock_left -= (int64_t)waited;
-    return false;
-}
-
-OUT_OF_LINE static void wait_sampled(const struct wait *w, uint64_t waited, uint32_t rate)
-{
-    if (!sample_begin(PRELOAD_LOCK))
+    if (!sample_begin(PRELOAD_LOCK)) {
+        t->lock_left = SAMPLE_ASK_AGAIN;
+        t->lock_rate = 0;
         return;
-    struct preload_record r = {.kind = PRELOAD_LOCK,
-                               .what = (uint8_t)w->what,
-                               .stack = walk_here(),
-                               .other = w->holder_stack,
-                               .rate = rate,
-                               .value = waited,
-                               .address = (uintptr_t)w->lock};
-    segment_put(&r);
-    if (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK)
-        holder_remember(w->lock, r.tid, r.stack);
+    }
+    uint32_t wanted = __atomic_load_n(&preload_segment->lock_rate, __ATOMIC_RELAXED);
+    if (sample_due(&t->lock_left, &t->lock_rate, waited + (waited == 0), wanted, &rate)) {
+        struct preload_record r = {.kind = PRELOAD_LOCK,
+                                   .what = (uint8_t)w->what,
+                                   .stack = walk_here(),
+                                   .other = w->holder_stack,
+                                   .rate = rate,
+                                   .value = waited,
+                                   .address = (uintptr_t)w->lock};
+        segment_put(&r);
+        if (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK)
+            holder_remember(w->lock, r.tid, r.stack);
+    }
     sample_end();
 }
 
 static void wait_ended(const struct wait *w)
 {
-    const struct preload_header *h = preload_segment;
-
-    if (w->since_ns == 0 || !h)
+    if (w->since_ns == 0)
         return;
     uint64_t waited = now_ns() - w->since_ns;
-    uint32_t rate = __atomic_load_n(&h->lock_rate, __ATOMIC_RELAXED);
-    if (is_sampled(waited, rate)) {
+    if (sample_count(&preload_thread.lock_left, waited + (waited == 0))) {
         int kept = errno;
-        wait_sampled(w, waited, rate);
+        wait_sampled(w, waited);
         errno = kept;
     }
 }

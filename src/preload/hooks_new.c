@@ -1,0 +1,198 @@
+/*
+ * operator new and delete, by their names in the C++ ABI for 64 bits.
+ *
+ * Mostly they come from the C++ runtime, which calls malloc and free, and those are ours: then
+ * there is nothing to do but to go on. Allocators have their own, which do not: there we count. And
+ * when the runtime cannot be seen from here (it came with a plugin that was opened for itself),
+ * they are malloc and free, as in the runtime; it is looked for only when memory is out, because it
+ * can throw.
+ */
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/forward.h"
+#include "preload/hooks_alloc.h"
+
+_Static_assert(sizeof(size_t) == 8, "the names say that sizes have 64 bits");
+
+/* X(name, it is told an alignment) */
+#define NEWS(X)                                                                                    \
+    X(_Znwm, false)                                                                                \
+    X(_Znam, false)                                                                                \
+    X(_ZnwmRKSt9nothrow_t, false)                                                                  \
+    X(_ZnamRKSt9nothrow_t, false)                                                                  \
+    X(_ZnwmSt11align_val_t, true)                                                                  \
+    X(_ZnamSt11align_val_t, true)                                                                  \
+    X(_ZnwmSt11align_val_tRKSt9nothrow_t, true)                                                    \
+    X(_ZnamSt11align_val_tRKSt9nothrow_t, true)
+
+/* X(name, it is told the size) */
+#define DELETES(X)                                                                                 \
+    X(_ZdlPv, false)                                                                               \
+    X(_ZdaPv, false)                                                                               \
+    X(_ZdlPvm, true)                                                                               \
+    X(_ZdaPvm, true)                                                                               \
+    X(_ZdlPvRKSt9nothrow_t, false)                                                                 \
+    X(_ZdaPvRKSt9nothrow_t, false)                                                                 \
+    X(_ZdlPvSt11align_val_t, false)                                                                \
+    X(_ZdaPvSt11align_val_t, false)                                                                \
+    X(_ZdlPvmSt11align_val_t, true)                                                                \
+    X(_ZdaPvmSt11align_val_t, true)                                                                \
+    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, false)                                                  \
+    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, false)
+
+#define OPERATORS(X) NEWS(X) DELETES(X)
+
+#define X(name, is) OP##name,
+enum operator_id { OPERATORS(X) OP_COUNT };
+#undef X
+
+/* All have at most three arguments, in registers: those that are not there do no harm. */
+typedef void *operator_fn(uintptr_t a, uintptr_t b, uintptr_t c);
+
+static operator_fn *real[OP_COUNT];
+
+static const char *const names[] = {
+#define X(name, is) [OP##name] = #name,
+    OPERATORS(X)
+#undef X
+};
+
+/* ---- Those of an allocator ---- */
+
+static SLOW void *new_sampled(enum operator_id id, uintptr_t n, uintptr_t b, uintptr_t c)
+{
+    struct alloc_sample sample;
+    if (!alloc_due(n, &sample))
+        return real[id](n, b, c);
+    bool is_aligned = id >= OP_ZnwmSt11align_val_t;
+    size_t alignment = is_aligned && b > SAMPLED_ALIGNMENT ? b : SAMPLED_ALIGNMENT;
+    void *p = sample.is_live ? preload_real.aligned(alignment, n) : NULL;
+    if (!p)
+        p = real[id](n, b, c);
+    alloc_record(p, n, &sample, PRELOAD_WHAT_MALLOC);
+    return p;
+}
+
+/* Sampled objects do not lie where objects of their size do, so the real one is not told the size.
+ */
+static SLOW void *delete_looked_up(enum operator_id id, uintptr_t p, uintptr_t b, uintptr_t c)
+{
+    if (p == 0 || early_owns((void *)p))
+        return NULL;
+    alloc_gone((void *)p);
+    switch (id) {
+    case OP_ZdlPvm:
+        return real[OP_ZdlPv](p, b, c);
+    case OP_ZdaPvm:
+        return real[OP_ZdaPv](p, b, c);
+    case OP_ZdlPvmSt11align_val_t:
+        return real[OP_ZdlPvSt11align_val_t](p, c, b);
+    case OP_ZdaPvmSt11align_val_t:
+        return real[OP_ZdaPvSt11align_val_t](p, c, b);
+    default:
+        return real[id](p, b, c);
+    }
+}
+
+#define X(name, is)                                                                                \
+    static void *counted##name(uintptr_t n, uintptr_t b, uintptr_t c)                              \
+    {                                                                                              \
+        if (UNLIKELY(alloc_count(n)))                                                              \
+            return new_sampled(OP##name, n, b, c);                                                 \
+        return real[OP##name](n, b, c);                                                            \
+    }
+NEWS(X)
+#undef X
+#define X(name, is)                                                                                \
+    static void *counted##name(uintptr_t p, uintptr_t b, uintptr_t c)                              \
+    {                                                                                              \
+        if (UNLIKELY(live_may_have((void *)p)))                                                    \
+            return delete_looked_up(OP##name, p, b, c);                                            \
+        return real[OP##name](p, b, c);                                                            \
+    }
+DELETES(X)
+#undef X
+
+/* ---- Without a C++ runtime in sight ---- */
+
+static SLOW void *new_failed(enum operator_id id, uintptr_t n, uintptr_t b, uintptr_t c)
+{
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+        void *found = runtime ? dlsym(runtime, names[id]) : NULL;
+        operator_fn *thrower;
+        memcpy(&thrower, &found, sizeof(thrower));
+        if (thrower)
+            return thrower(n, b, c);
+    }
+    if (strstr(names[id], "nothrow"))
+        return NULL;
+    abort(); /* as in a program that cannot throw */
+}
+
+#define X(name, is_aligned)                                                                        \
+    static void *plain##name(uintptr_t n, uintptr_t b, uintptr_t c)                                \
+    {                                                                                              \
+        void *p = (is_aligned) ? memalign(b, n ? n : 1) : malloc(n ? n : 1);                       \
+        return p ? p : new_failed(OP##name, n, b, c);                                              \
+    }
+NEWS(X)
+#undef X
+#define X(name, is)                                                                                \
+    static void *plain##name(uintptr_t p, uintptr_t b, uintptr_t c)                                \
+    {                                                                                              \
+        (void)b, (void)c;                                                                          \
+        free((void *)p);                                                                           \
+        return NULL;                                                                               \
+    }
+DELETES(X)
+#undef X
+
+/* ---- The hooks ---- */
+
+#define X(name, is) static operator_fn first##name;
+OPERATORS(X)
+#undef X
+
+static operator_fn *via[] = {
+#define X(name, is) [OP##name] = first##name,
+    OPERATORS(X)
+#undef X
+};
+
+#define X(name, is)                                                                                \
+    static void *first##name(uintptr_t a, uintptr_t b, uintptr_t c)                                \
+    {                                                                                              \
+        resolve_all();                                                                             \
+        operator_fn *next = via[OP##name];                                                         \
+        return next != first##name ? next(a, b, c) : plain##name(a, b, c);                         \
+    }                                                                                              \
+    EXPORT void *name(uintptr_t a, uintptr_t b, uintptr_t c);                                      \
+    EXPORT void *name(uintptr_t a, uintptr_t b, uintptr_t c)                                       \
+    {                                                                                              \
+        return via[OP##name](a, b, c);                                                             \
+    }
+OPERATORS(X)
+#undef X
+
+void resolve_operators(void)
+{
+    static const struct {
+        operator_fn *counted, *plain;
+    } ours[] = {
+#define X(name, is) [OP##name] = {counted##name, plain##name},
+        OPERATORS(X)
+#undef X
+    };
+    for (int i = 0; i < OP_COUNT; i++) {
+        void *found = resolve_next(names[i], NULL);
+        if (found)
+            memcpy(&real[i], &found, sizeof(found));
+        bool is_allocators = found && range_has(&preload_allocator, found);
+        via[i] = is_allocators ? ours[i].counted : found ? real[i] : ours[i].plain;
+    }
+}
