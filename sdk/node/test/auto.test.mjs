@@ -1,0 +1,136 @@
+// `--import @vesta/node/auto` and `--require`: environment alone, in threads and clusters, and ends
+// that stay what they are.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
+import { start, startContinuousCPUProfiling } from "../dist/esm/index.js";
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const ESM = ["--import", here("../dist/esm/auto.js")];
+const CJS = ["--require", here("../dist/cjs/auto.js")];
+const folder = mkdtempSync(path.join(tmpdir(), "vesta-auto-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+let runs = 0;
+
+/** Runs the app; gives its end, what it printed, and the files it wrote. */
+async function run(options, how, { env = {}, signal } = {}) {
+    const outDir = path.join(folder, String(++runs));
+    const child = spawn(process.execPath, [...options, here("lib/auto_app.mjs"), how], {
+        env: { ...process.env, VESTA_ENABLED: "1", VESTA_OUT_DIR: outDir, ...env },
+        stdio: ["ignore", "pipe", "pipe"],
+    });
+    let out = "";
+    let errors = "";
+    child.stdout.on("data", (text) => {
+        out += text;
+        if (signal && out.includes("main runs")) child.kill(signal);
+    });
+    child.stderr.on("data", (text) => {
+        errors += text;
+    });
+    const end = await new Promise((resolve) => {
+        child.on("close", (code, killedBy) => resolve({ code, killedBy }));
+    });
+    let files = [];
+    try {
+        files = readdirSync(outDir);
+    } catch {}
+    return { ...end, out, errors, files };
+}
+
+const cpuFiles = (files) => files.filter((file) => /^cpu-.*\.pb\.gz$/.test(file));
+
+for (const [name, options] of [
+    ["--import", ESM],
+    ["--require", CJS],
+]) {
+    test(`${name}: the last window is sent at the end, which stays what it is`, async () => {
+        const { code, files, errors } = await run(options, "code");
+        assert.equal(errors, "");
+        assert.equal(code, 7);
+        assert.equal(cpuFiles(files).length, 1);
+    });
+}
+
+test("nothing happens unless it is enabled", async () => {
+    const { code, files, errors } = await run(ESM, "code", { env: { VESTA_ENABLED: "" } });
+    assert.deepEqual([code, files, errors], [7, [], ""]);
+});
+
+test("SIGTERM: sent, then ended by the signal", async () => {
+    const { killedBy, files } = await run(ESM, "wait", { signal: "SIGTERM" });
+    assert.equal(killedBy, "SIGTERM");
+    assert.equal(cpuFiles(files).length, 1);
+});
+
+test("SIGTERM: an app that listens ends as it likes", async () => {
+    const { code, files } = await run(ESM, "listen", { signal: "SIGTERM" });
+    assert.equal(code, 5);
+    assert.equal(cpuFiles(files).length, 1);
+});
+
+/** Runs the app with a server that takes its profiles; gives who sent CPU profiles, in text. */
+async function senders(how) {
+    const bodies = [];
+    const server = createServer(async (request, response) => {
+        const parts = [];
+        for await (const part of request) parts.push(part);
+        const whole = Buffer.concat(parts);
+        const isPacked = request.headers["content-encoding"] === "gzip";
+        bodies.push((isPacked ? gunzipSync(whole) : whole).toString());
+        response.setHeader("content-type", "application/json");
+        response.end("{}");
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const endpoint = `http://127.0.0.1:${server.address().port}`;
+    const env = {
+        VESTA_EXPORTER: "otlp-json",
+        VESTA_OUT_DIR: "",
+        VESTA_ENDPOINT: endpoint,
+        VESTA_ALLOCATIONS: "0",
+        VESTA_EVENT_LOOP: "0",
+    };
+    const { code, errors } = await run(ESM, how, { env });
+    server.close();
+    assert.deepEqual([code, errors], [0, ""]);
+    return bodies;
+}
+
+const instanceOf = (body) =>
+    /"service\.instance\.id","value":\{"stringValue":"([^"]+)"/.exec(body)?.[1];
+
+test("worker threads profile themselves", async () => {
+    const bodies = await senders("worker");
+    assert.equal(bodies.length, 2);
+    assert.equal(bodies.filter((body) => body.includes('"main"')).length, 1);
+    assert.equal(bodies.filter((body) => body.includes('"pool"')).length, 1);
+    assert.equal(new Set(bodies.map(instanceOf)).size, 1);
+});
+
+test("cluster workers are instances of their own", async () => {
+    const bodies = await senders("cluster");
+    assert.equal(bodies.length, 3);
+    assert.equal(new Set(bodies.map(instanceOf)).size, 3);
+});
+
+test("a profiler runs once in a thread", async () => {
+    const batches = [];
+    const options = { enabled: true, exporter: (batch) => void batches.push(batch) };
+    const first = start(options);
+    assert.equal(start(options), first);
+    assert.equal(startContinuousCPUProfiling(options), first);
+    await first.stop();
+    assert.equal(
+        batches.flatMap(({ profiles }) => profiles).filter((p) => p.kind === "cpu").length,
+        1,
+    );
+    const second = start(options);
+    assert.notEqual(second, first);
+    await second.stop();
+});
