@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "agent/window_lines.h"
 #include "base/clock.h"
 #include "base/must.h"
+#include "host/attach_worker.h"
 #include "wire/log.h"
 
 #define SECOND_NS        ((int64_t)1000000000)
@@ -27,6 +29,7 @@
 #define PROCESSES_MAX    8192
 #define BURST_NS         (60 * SECOND_NS)
 #define HELD_NS          (3 * SECOND_NS)
+#define DETACH_NS        (4 * SECOND_NS)
 #define FINISH_MS        3000
 #define OFF_CPU_USUAL_NS (10 * SECOND_NS / 1000)
 
@@ -116,7 +119,7 @@ static void govern(struct agent *a, int64_t now_ns)
 {
     struct governor_reading reading = {0};
     struct probe_stats stats;
-    struct worker_stats inspector, parser;
+    struct worker_stats inspector, parser, attacher = {0};
     struct relay_stats relay = {0};
     struct governor_ruling before = a->ruling;
 
@@ -125,7 +128,10 @@ static void govern(struct agent *a, int64_t now_ns)
     worker_stats(a->parser, &parser);
     if (a->relay)
         relay_stats(a->relay, &relay);
-    meter_set_children(a->meter, (int[]){inspector.pid, parser.pid, relay.pid, stats.looker}, 4);
+    if (a->attacher)
+        worker_stats(a->attacher, &attacher);
+    meter_set_children(
+        a->meter, (int[]){inspector.pid, parser.pid, relay.pid, stats.looker, attacher.pid}, 5);
     meter_read(a->meter, now_ns, stats.run_ns, stats.map_bytes, &reading);
     if (a->rate > 0)
         reading.hottest_process = (double)a->hottest_samples / a->rate;
@@ -187,8 +193,9 @@ static void every_second(struct agent *a, int64_t now_ns)
     probe_settings(a->probe)->now_s = (uint32_t)(now_ns / SECOND_NS) + 1;
     govern(a, now_ns);
     if (a->rate > 0 && !a->is_held)
-        set_rate(a, a->rate);                                 /* CPUs that have come are taken in */
-    if (probe_lacks(a->probe) && now_ns >= a->next_list_ns) { /* nobody tells of new ones */
+        set_rate(a, a->rate); /* CPUs that have come are taken in */
+    /* Nobody tells of new ones, or of such as are idle. */
+    if ((probe_lacks(a->probe) || a->nodes) && now_ns >= a->next_list_ns) {
         a->next_list_ns = now_ns + LIST_NS;
         process_table_list(a->processes);
     }
@@ -201,6 +208,8 @@ static void every_second(struct agent *a, int64_t now_ns)
 static void finish_if_done(struct agent *a)
 {
     if (!a->is_finishing || a->closing || !a->finished)
+        return;
+    if (a->nodes && !node_attach_is_idle(a->nodes) && loop_now_ns(a->loop) < a->detach_until_ns)
         return;
     void (*finished)(void *) = a->finished;
     if (a->relay && !a->is_flushing) {
@@ -222,7 +231,7 @@ static bool is_waiting(const struct agent *a)
 
     code_files_stats(a->files, &stats);
     return a->closing || a->is_finishing || stats.asked > 0 ||
-           process_table_asking(a->processes) > 0;
+           process_table_asking(a->processes) > 0 || (a->nodes && node_attach_is_closing(a->nodes));
 }
 
 static int64_t next_tick(const struct agent *a, int64_t now_ns)
@@ -270,6 +279,8 @@ static void tick(struct agent *a)
     }
     code_files_tick(a->files, now);
     process_table_tick(a->processes, now);
+    if (a->nodes)
+        node_attach_tick(a->nodes, now);
     (void)agent_try_publish(a, now);
     finish_if_done(a);
     loop_timer_start(&a->tick_timers, &a->tick, next_tick(a, now));
@@ -349,6 +360,8 @@ static void relay_told(void *arg, enum relay_kind kind, struct bytes data)
         a->next_second_ns = 0;
     } else if (kind == RELAY_FLUSHED) {
         a->is_flushed = true;
+    } else if (kind == RELAY_NODE_DONE && a->nodes) {
+        node_attach_done(a->nodes, data, loop_now_ns(a->loop));
     } else if (kind == RELAY_COUNTS) {
         buf_clear(&a->relay_counts);
         buf_add_bytes(&a->relay_counts, data);
@@ -385,6 +398,8 @@ static int start_workers(struct agent *a, struct error *err)
 
     if (r == 0)
         r = worker_new(a->loop, &parse_worker, &a->parser, err);
+    if (r == 0 && a->relay && a->config->node_attach.n > 0)
+        r = worker_new(a->loop, &attach_worker, &a->attacher, err);
     return r;
 }
 
@@ -425,6 +440,8 @@ static void start_tables(struct agent *a)
         .arg = a,
         .max = PROCESSES_MAX,
     });
+    if (a->attacher)
+        a->nodes = node_attach_new(a);
     a->naming = naming_new(&(struct naming_options){
         .files = a->files,
         .kernel = wants_names && !probe_lacks(a->probe) ? kernel_names(a) : NULL,
@@ -667,7 +684,15 @@ void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)
     a->finished = done;
     a->finished_arg = arg;
     agent_close_window(a);
+    if (a->nodes)
+        node_attach_finish(a->nodes);
+    a->detach_until_ns = loop_now_ns(a->loop) + DETACH_NS;
     loop_timer_start(&a->tick_timers, &a->tick, loop_now_ns(a->loop));
+}
+
+uint64_t agent_also_needs(const struct agent_config *c)
+{
+    return c->node_attach.n > 0 ? (uint64_t)1 << CAP_KILL : 0;
 }
 
 static void free_window(struct window *w)
@@ -684,6 +709,8 @@ void agent_free(struct agent *a)
         loop_forget(a->loop, &a->ring);
     worker_free(a->inspector);
     worker_free(a->parser);
+    worker_free(a->attacher);
+    node_attach_free(a->nodes);
     lines_free(a->lines);
     free_window(a->window);
     free_window(a->closing);

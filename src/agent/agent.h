@@ -13,6 +13,9 @@
  */
 struct agent;
 
+/* Capabilities beyond the usual ones that this configuration needs: rights_drop(). */
+uint64_t agent_also_needs(const struct agent_config *c);
+
 struct agent_options {
     const struct agent_config *config; /* lives as long as the agent */
     struct loop *loop;

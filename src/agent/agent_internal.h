@@ -6,6 +6,7 @@
 #include "agent/governor.h"
 #include "agent/meter.h"
 #include "agent/naming.h"
+#include "agent/node_attach.h"
 #include "agent/process_table.h"
 #include "agent/waits.h"
 #include "agent/window.h"
@@ -20,6 +21,7 @@ struct agent {
     struct loop *loop;
     struct probe *probe;
     struct worker *inspector, *parser;
+    struct worker *attacher; /* NULL unless Node processes are attached to */
     struct name_cache *cache;
     struct code_files *files;
     struct identity_rules *rules;
@@ -28,7 +30,8 @@ struct agent {
     struct mask_matcher *mask;
     struct naming *naming;
     struct waits *waits;
-    struct relay *relay; /* NULL while recording */
+    struct node_attach *nodes; /* NULL unless there is an attacher */
+    struct relay *relay;       /* NULL while recording */
     struct governor *governor;
     struct gate *gate;
     struct meter *meter;
@@ -57,7 +60,7 @@ struct agent {
     void *finished_arg;
 
     bool is_flushing, is_flushed;
-    int64_t flush_until_ns;
+    int64_t flush_until_ns, detach_until_ns;
 
     struct agent_counts counts;
     uint64_t left_out;               /* samples that did not fit their window */
@@ -90,5 +93,7 @@ void agent_close_window(struct agent *a);
 bool agent_try_publish(struct agent *a, int64_t now_ns);
 
 /* agent_status.c */
+struct json_writer;
+void agent_add_attributes(const struct process *p, struct json_writer *w); /* "attributes": {} */
 void agent_metrics(struct agent *a, struct buf *text);
 void agent_targets(struct agent *a, struct buf *json); /* Go programs that listen */

@@ -122,7 +122,7 @@ static int profile(int argc, char **argv)
     if (r == 0)
         r = agent_start(&(struct agent_options){.config = c, .loop = run.loop}, &run.agent, &err);
     if (r == 0 && !c->keep_root)
-        r = rights_drop(&err);
+        r = rights_drop(agent_also_needs(c), &err);
     if (r == 0 && !c->keep_root)
         r = rights_filter(&err);
     if (r == 0)

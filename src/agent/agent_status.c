@@ -181,6 +181,8 @@ void agent_status(struct agent *a, struct buf *json)
     json_begin_object(&w);
     add_worker("inspector", a->inspector, &w);
     add_worker("parser", a->parser, &w);
+    if (a->attacher)
+        add_worker("attacher", a->attacher, &w);
     json_end_object(&w);
     add_processes(a, &w);
     json_end_object(&w);
@@ -206,13 +208,13 @@ static void add_ends(const struct probe_stats *stats, struct buf *out)
 
 static void add_workers(const struct agent *a, struct buf *out)
 {
-    const struct worker *workers[] = {a->inspector, a->parser};
-    static const char *const names[] = {"inspector", "parser"};
+    const struct worker *workers[] = {a->inspector, a->parser, a->attacher};
+    static const char *const names[] = {"inspector", "parser", "attacher"};
     struct worker_stats s;
 
     buf_add_str(out, "# HELP vesta_agent_worker_ended_total Workers that were killed or died.\n"
                      "# TYPE vesta_agent_worker_ended_total counter\n");
-    for (size_t i = 0; i < ARRAY_SIZE(workers); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(workers) && workers[i]; i++) {
         worker_stats(workers[i], &s);
         buf_addf(out,
                  "vesta_agent_worker_ended_total{worker=\"%s\",how=\"killed\"} %llu\n"
@@ -255,7 +257,7 @@ void agent_metrics(struct agent *a, struct buf *text)
 /* ---- Go programs that listen, for scraping */
 
 /* Version, commit, container...: profiles that are read from it have them as well. */
-static void add_attributes(const struct process *p, struct json_writer *w)
+void agent_add_attributes(const struct process *p, struct json_writer *w)
 {
     struct bytes key, value;
 
@@ -285,7 +287,7 @@ void agent_targets(struct agent *a, struct buf *json)
         for (size_t i = 0; i < p->n_ports; i++)
             json_u64(&w, p->ports[i]);
         json_end_array(&w);
-        add_attributes(p, &w);
+        agent_add_attributes(p, &w);
         json_end_object(&w);
     }
     json_end_array(&w);

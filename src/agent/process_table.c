@@ -288,6 +288,16 @@ static const struct parse_facts *main_facts(const struct process *p)
     return NULL;
 }
 
+static bool is_node(const struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++) {
+        const struct code_file *f = p->mappings[i].file;
+        if (f && f->state == CODE_FILE_KNOWN && strcmp(f->parsed.facts.runtime, "nodejs") == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_picked(const struct process_table *t, const struct inspect_process *seen)
 {
     for (size_t i = 0; t->o.is_picky && i < *t->o.n_pids; i++) {
@@ -320,8 +330,11 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     p->is_kernel = seen->is_kernel_thread;
     memcpy(p->ports, seen->ports, sizeof(p->ports));
     p->n_ports = seen->n_ports;
-    if (p->code_start != seen->code_start || p->stack_start != seen->stack_start)
+    if (p->code_start != seen->code_start || p->stack_start != seen->stack_start) {
         p->context = (struct thread_context_place){0}; /* it called exec */
+        p->is_node = false;
+        p->attach_ns = p->attach_check_ns = 0;
+    }
     p->code_start = seen->code_start;
     p->stack_start = seen->stack_start;
     if (seen->comm.len > 0)
@@ -580,6 +593,7 @@ static void settle(struct process_table *t, struct process *p)
     if (is_complete) {
         const struct parse_facts *facts = main_facts(p);
         p->is_go = facts && facts->is_go;
+        p->is_node = is_node(p);
         identity_add_facts(p->identity, t->o.rules, facts);
         p->generation = 0;
         p->is_changed = false;

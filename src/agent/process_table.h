@@ -43,6 +43,7 @@ struct process {
     char comm[16];
     uint32_t uid, namespaced_pid;
     bool is_go;        /* its main program is */
+    bool is_node;      /* its program, or a library of it, is Node */
     uint16_t ports[8]; /* it listens on, where that is asked for */
     size_t n_ports;
 
@@ -71,6 +72,10 @@ struct process {
 
     /* For status: walks of this process that reached the outermost frame, and others. */
     uint64_t samples, complete, young;
+
+    /* For node_attach.c: when its inspector may be opened again; INT64_MAX: never. */
+    int64_t attach_ns;
+    int64_t attach_check_ns; /* when to look whether it has opened by itself; 0: it will not */
 
     /* For the governor: CPU samples of this round of it. */
     uint32_t round, round_samples;

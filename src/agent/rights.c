@@ -196,9 +196,9 @@ int rights_become(const char *user, struct error *err)
     return r < 0 ? error_set(err, r, "could not keep capabilities: %s", strerror(-r)) : 0;
 }
 
-int rights_drop(struct error *err)
+int rights_drop(uint64_t also, struct error *err)
 {
-    uint64_t kept = rights_kept() & permitted();
+    uint64_t kept = (rights_kept() | also) & permitted();
     cut_down_bounds(kept);
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 

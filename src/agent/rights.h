@@ -46,11 +46,11 @@ int rights_make_dir(const char *path, const char *user, struct error *err);
 int rights_become(const char *user, struct error *err);
 
 /*
- * Gives up for good all capabilities but those kept. No program that is executed could get more
- * (no_new_privs, and the bounding set is cut down where that is allowed); memory is not dumped and
- * cannot be attached to. For a process with one thread.
+ * Gives up for good all capabilities but those kept, and those in `also`. No program that is
+ * executed could get more (no_new_privs, and the bounding set is cut down where that is allowed);
+ * memory is not dumped and cannot be attached to. For a process with one thread.
  */
-int rights_drop(struct error *err);
+int rights_drop(uint64_t also, struct error *err);
 
 /*
  * Refuses, with EPERM, the system calls that neither the agent nor its children ever make:

@@ -120,6 +120,28 @@ static const struct config_key keys[] = {
     {"scrape_local_go", CONFIG_BOOL, AT(scrape_local_go), "false",
      "Go programs of this host that serve `/debug/pprof` are found, and read as well."},
 
+    {"node.attach", CONFIG_LIST, AT(node_attach), "",
+     "Node processes that are profiled from inside, a window at a time, through the inspector that "
+     "`SIGUSR1` opens in them, written as `include`; `*` is all of them. Not set, none: no signal "
+     "is sent. Read [node-attach.md](node-attach.md) first."},
+    {"node.types", CONFIG_LIST, AT(node_types), "cpu,heap",
+     "What is taken of them: CPU time by JavaScript function (`cpu`), memory that was allocated in "
+     "the window and is in use at its end (`heap`).",
+     .choices = "cpu|heap"},
+    {"node.interval", CONFIG_DURATION, AT(node_interval_ns), "5m",
+     "The time from the beginning of one window of a process to that of the next.",
+     .min = SECOND_NS, .max = 86400 * SECOND_NS},
+    {"node.duration", CONFIG_DURATION, AT(node_duration_ns), "15s", "The time of one window.",
+     .min = SECOND_NS / 10, .max = 600 * SECOND_NS},
+    {"node.sampling", CONFIG_DURATION, AT(node_sampling_ns), "10ms",
+     "The time between two CPU samples.", .min = SECOND_NS / 10000, .max = SECOND_NS},
+    {"node.heap_sampling", CONFIG_BYTES, AT(node_heap_bytes), "512KiB",
+     "The bytes between two samples of allocations, on average.", .min = 1024, .max = 1024 * MIB},
+    {"node.min_age", CONFIG_DURATION, AT(node_min_age_ns), "10s",
+     "Younger processes are not attached to: a program that is starting may not be ready for a "
+     "signal.",
+     .min = SECOND_NS, .max = 86400 * SECOND_NS},
+
     {"cache.dir", CONFIG_STRING, AT(cache_dir), "/var/cache/vesta",
      "Where names of code are kept, by build id. Set to nothing, nowhere."},
     {"cache.max", CONFIG_BYTES, AT(cache_max), "256MiB",

@@ -59,6 +59,15 @@ struct agent_config {
     const struct config_node *scrape_configs;
     bool scrape_local_go; /* off: finds Go programs that serve /debug/pprof here */
 
+    /* Node processes, through their inspectors. */
+    struct config_list node_attach; /* which, as include; none: nothing is attached to */
+    struct config_list node_types;  /* cpu, heap */
+    int64_t node_interval_ns;       /* from window to window: 5 min */
+    int64_t node_duration_ns;       /* of a window: 15 s */
+    int64_t node_sampling_ns;       /* between CPU samples: 10 ms */
+    uint64_t node_heap_bytes;       /* between heap samples: 512 KiB */
+    int64_t node_min_age_ns;        /* of a process: 10 s */
+
     /* Manners. */
     const char *mode;          /* off, low, normal, burst */
     const char *gate_file;     /* its first word is a mode, while it is there */

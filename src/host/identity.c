@@ -28,6 +28,7 @@ struct identity {
     uint32_t n_keys;
     uint32_t kinds;
     const char *why_not;
+    bool may_attach;
     enum identity_threads threads;
     bool is_go;
 };
@@ -438,6 +439,8 @@ static void decide(struct finding *d)
         if (identity_matches(d->rules->type_rules[k].pattern, d->p, service))
             i->kinds |= d->rules->type_rules[k].kinds;
     }
+    for (size_t k = 0; k < c->node_attach.n && !i->may_attach; k++)
+        i->may_attach = identity_matches(c->node_attach.items[k], d->p, service);
 }
 
 static enum identity_threads threads_of(struct bytes version)
@@ -557,6 +560,11 @@ const char *identity_why_not(const struct identity *i)
 uint32_t identity_kinds(const struct identity *i)
 {
     return i->kinds;
+}
+
+bool identity_may_attach(const struct identity *i)
+{
+    return i->may_attach && !i->why_not;
 }
 
 enum identity_threads identity_threads(const struct identity *i)

@@ -28,7 +28,7 @@
  */
 struct agent_config;
 
-/* The configuration's include, exclude, type_rules, rules, env_attributes and resource, compiled.
+/* The configuration's include, exclude, node.attach, type_rules, rules, env_attributes and resource, compiled.
  * -EINVAL names the key and what is wrong. `c` must outlive them. */
 struct identity_rules;
 int identity_rules_new(const struct agent_config *c, struct identity_rules **ret,
@@ -64,6 +64,8 @@ DEFINE_CLEANUP(struct identity *, identity_free)
 bool identity_is_wanted(const struct identity *i);
 const char *identity_why_not(const struct identity *i); /* static; NULL when it is wanted */
 uint32_t identity_kinds(const struct identity *i);
+/* Whether node.attach means it. That it is Node is not looked at. */
+bool identity_may_attach(const struct identity *i);
 
 /* The n-th attribute; false past the end. No key comes twice; service.name always comes. Borrowed
  * until facts are added. */

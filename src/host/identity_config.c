@@ -146,6 +146,8 @@ static int check_patterns(struct identity_rules *rules, const struct agent_confi
 
     if (r == 0)
         r = check_list(&c->exclude, "exclude", err);
+    if (r == 0)
+        r = check_list(&c->node_attach, "node.attach", err);
     for (size_t i = 0; i < c->type_rules.n && r == 0; i++) {
         r = identity_type_rule(c->type_rules.items[i], &rules->type_rules[i].kinds,
                                &rules->type_rules[i].pattern, err);

@@ -90,6 +90,15 @@ struct target {
     uint32_t pid;
 };
 
+int target_open(uint32_t pid, struct target *ret, struct error *err);
+/* As it is before anything is read: -ESRCH when it is not the one of `start_ns` (0: any), or has
+ * ended; -EACCES when we have no rights over it. `room` is used. */
+struct stat_text;
+int target_check(const struct target *t, uint64_t start_ns, struct buf *room, struct stat_text *ret,
+                 struct error *err);
+/* -ESRCH unless it still is, and runs the same program. */
+int target_check_again(const struct target *t, const struct stat_text *before, struct error *err);
+
 /* Adds at most `max` bytes of a file of /proc. */
 int target_read(const struct target *t, const char *file, size_t max, struct buf *out);
 /* A link of /proc, at most size - 1 bytes. */
@@ -132,5 +141,17 @@ struct map_line;
 bool inspect_map_at(const struct target *t, uint64_t address, struct buf *room,
                     struct map_line *ret);
 
-/* inspect_ports.c: adds TOLD_PORT for each; true when it listens at all. */
+/* inspect_ports.c: sockets that listen in the network of a process, as an array. */
+struct listener {
+    uint64_t inode;
+    uint16_t port;
+    bool is_near, is_loopback;
+};
+void inspect_listeners(const struct target *t, struct buf *out);
+/* Calls `fn` for each of them that the process has open, until it says false. */
+typedef bool inspect_owned(void *arg, const struct listener *l);
+void inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
+                             void *arg);
+bool inspect_shares_network(const struct target *t); /* with us */
+/* Adds TOLD_PORT for each; true when it listens at all. */
 bool inspect_ports(const struct target *t, struct buf *out);

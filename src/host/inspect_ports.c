@@ -14,12 +14,6 @@
 #define FDS_MAX       16384
 #define TABLE_MAX     ((size_t)1 << 20) /* listening sockets come first */
 
-struct listener {
-    uint64_t inode;
-    uint16_t port;
-    bool is_near;
-};
-
 static void add_listeners(const struct target *t, const char *file, struct buf *out)
 {
     struct buf text = {0};
@@ -34,7 +28,7 @@ static void add_listeners(const struct target *t, const char *file, struct buf *
     while (bytes_next_line(&rest, &line) && out->len < LISTENERS_MAX * sizeof(struct listener)) {
         if (!tcp_line_read(line, &l) || !l.is_listening)
             break;
-        struct listener found = {l.inode, l.port, l.is_near};
+        struct listener found = {l.inode, l.port, l.is_near, l.is_loopback};
         buf_add(out, &found, sizeof(found));
     }
     buf_done(&text);
@@ -65,7 +59,7 @@ static const struct listener *find(const struct buf *all, uint64_t inode)
 }
 
 /* A port of a container is somebody else's port here. */
-static bool is_of_our_network(const struct target *t)
+bool inspect_shares_network(const struct target *t)
 {
     char ours[64], theirs[64];
     ssize_t n = readlinkat(AT_FDCWD, "/proc/self/ns/net", ours, sizeof(ours));
@@ -74,32 +68,56 @@ static bool is_of_our_network(const struct target *t)
            memcmp(ours, theirs, (size_t)n) == 0;
 }
 
-bool inspect_ports(const struct target *t, struct buf *out)
+void inspect_listeners(const struct target *t, struct buf *out)
 {
-    struct buf listeners = {0};
-    bool listens = false, is_ours = is_of_our_network(t);
-    size_t n = 0;
+    add_listeners(t, "net/tcp", out);
+    add_listeners(t, "net/tcp6", out);
+}
 
-    add_listeners(t, "net/tcp", &listeners);
-    add_listeners(t, "net/tcp6", &listeners);
-    int fd = listeners.len == 0 ? -1 : openat(t->fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
+                             void *arg)
+{
+    int fd = listeners->len == 0 ? -1 : openat(t->fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
     for (size_t i = 0; dir && i < FDS_MAX; i++) {
         const struct dirent *e = readdir(dir);
         if (!e)
             break;
         uint64_t inode = socket_of(fd, e->d_name);
-        const struct listener *l = inode == 0 ? NULL : find(&listeners, inode);
-        if (!l)
-            continue;
-        listens = true;
-        if (l->is_near && is_ours && n++ < 8)
-            pb_put_u64(out, TOLD_PORT, l->port);
+        const struct listener *l = inode == 0 ? NULL : find(listeners, inode);
+        if (l && !fn(arg, l))
+            break;
     }
     if (dir)
         closedir(dir);
     else
         closep(&fd);
+}
+
+struct telling {
+    struct buf *out;
+    bool is_ours, listens;
+    size_t n;
+};
+
+static bool tell_port(void *arg, const struct listener *l)
+{
+    struct telling *t = arg;
+
+    t->listens = true;
+    if (l->is_near && t->is_ours && t->n++ < 8)
+        pb_put_u64(t->out, TOLD_PORT, l->port);
+    return true;
+}
+
+bool inspect_ports(const struct target *t, struct buf *out)
+{
+    struct buf listeners = {0};
+    struct telling told = {.out = out, .is_ours = inspect_shares_network(t)};
+
+    inspect_listeners(t, &listeners);
+    inspect_owned_listeners(t, &listeners, tell_port, &told);
     buf_done(&listeners);
-    return listens;
+    return told.listens;
 }

@@ -82,6 +82,18 @@ bool status_read(struct bytes text, uint32_t *ret_uid, uint32_t *ret_inner_pid)
     return true;
 }
 
+bool status_catches(struct bytes text, int signal)
+{
+    uint64_t caught = 0;
+
+    for (struct bytes line; bytes_next_line(&text, &line);) {
+        if (bytes_start_with(line, BYTES("SigCgt:")) &&
+            !bytes_to_hex(bytes_trim(bytes_from(line, 7)), &caught))
+            return false;
+    }
+    return signal > 0 && signal <= 64 && caught >> (signal - 1) & 1;
+}
+
 /* Two numbers in hex with `between` between them. */
 static bool hex_pair(struct bytes word, char between, uint64_t *ret_a, uint64_t *ret_b)
 {
@@ -219,6 +231,7 @@ bool tcp_line_read(struct bytes line, struct tcp_line *ret)
         return false;
     t.is_listening = bytes_are(state, "0A");
     t.is_near = is_near(bytes_head(local, n));
+    t.is_loopback = bytes_are(bytes_head(local, n), "0100007F");
     t.port = (uint16_t)port;
     t.inode = inode;
     *ret = t;

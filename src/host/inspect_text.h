@@ -24,6 +24,9 @@ bool stat_read(struct bytes text, struct stat_text *ret);
 /* /proc/PID/status: the effective user, and what the process calls itself in its own namespace. */
 bool status_read(struct bytes text, uint32_t *ret_uid, uint32_t *ret_inner_pid);
 
+/* Whether /proc/PID/status says that the process has a handler for a signal. */
+bool status_catches(struct bytes text, int signal);
+
 /* A line of /proc/PID/maps. The path is as written: newlines are \012, " (deleted)" is there. */
 struct map_line {
     uint64_t begin, end, offset, inode;
@@ -46,7 +49,8 @@ struct bytes environ_get(struct bytes text, const char *name);
 /* A line of /proc/PID/net/tcp or tcp6. */
 struct tcp_line {
     bool is_listening;
-    bool is_near; /* on loopback, or any address */
+    bool is_near;     /* on loopback, or any address */
+    bool is_loopback; /* on 127.0.0.1, and no other */
     uint16_t port;
     uint64_t inode;
 };

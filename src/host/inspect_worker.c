@@ -128,7 +128,7 @@ static int read_self(const struct target *t, struct buf *room, struct stat_text 
     return 0;
 }
 
-static int target_open(uint32_t pid, struct target *ret, struct error *err)
+int target_open(uint32_t pid, struct target *ret, struct error *err)
 {
     char path[32];
 
@@ -141,15 +141,14 @@ static int target_open(uint32_t pid, struct target *ret, struct error *err)
     return 0;
 }
 
-/* As it is before anything is read. */
-static int check_before(const struct target *t, const struct question *q, struct buf *room,
-                        struct stat_text *ret, struct error *err)
+int target_check(const struct target *t, uint64_t start_ns, struct buf *room, struct stat_text *ret,
+                 struct error *err)
 {
     int r = read_self(t, room, ret, err);
 
     if (r < 0)
         return r;
-    if (q->start_ns != 0 && q->start_ns / INSPECT_TICK_NS != ret->start_ticks)
+    if (start_ns != 0 && start_ns / INSPECT_TICK_NS != ret->start_ticks)
         return error_set(err, -ESRCH, "process %u is another one by now", t->pid);
     if (ret->state == 'Z' || ret->state == 'X')
         return error_set(err, -ESRCH, "process %u has ended", t->pid);
@@ -158,7 +157,7 @@ static int check_before(const struct target *t, const struct question *q, struct
     return 0;
 }
 
-static int check_after(const struct target *t, const struct stat_text *before, struct error *err)
+int target_check_again(const struct target *t, const struct stat_text *before, struct error *err)
 {
     struct buf room = {0};
     struct stat_text now = {0};
@@ -341,7 +340,7 @@ static int look(const struct target *t, const struct question *q, struct buf *ou
     struct stat_text s = {0};
     uint64_t flags = 0;
 
-    int r = check_before(t, q, &room, &s, err);
+    int r = target_check(t, q->start_ns, &room, &s, err);
     if (r == 0) {
         uint64_t start = s.start_ticks * INSPECT_TICK_NS;
         pb_put_u64(out, TOLD_PID, t->pid);
@@ -366,7 +365,7 @@ static int look(const struct target *t, const struct question *q, struct buf *ou
     if (q->flags & (ASK_MAPS | ASK_IDENTITY) && !(flags & TOLD_KERNEL_THREAD))
         r = tell_maps(t, q, out, &flags, err);
     pb_put_u64(out, TOLD_FLAGS, flags);
-    return r < 0 ? r : check_after(t, &s, err);
+    return r < 0 ? r : target_check_again(t, &s, err);
 }
 
 static void read_words(const struct target *t, const struct question *q, struct buf *out)
@@ -399,7 +398,7 @@ static int serve_target(const struct target *t, const struct question *q, struct
 
     if (q->kind == ASK_PROCESS)
         return look(t, q, &a->data, err);
-    int r = check_before(t, q, &room, &before, err);
+    int r = target_check(t, q->start_ns, &room, &before, err);
     if (r == 0 && q->kind == ASK_WORDS)
         read_words(t, q, &a->data);
     else if (r == 0 && q->kind == ASK_FILE)
@@ -413,7 +412,7 @@ static int serve_target(const struct target *t, const struct question *q, struct
         return r;
     if (q->kind != ASK_WORDS)
         buf_add(&a->data, &file, sizeof(file));
-    return check_after(t, &before, err);
+    return target_check_again(t, &before, err);
 }
 
 static int serve_list(struct worker_answer *a, struct error *err)

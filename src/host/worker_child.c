@@ -303,7 +303,7 @@ noreturn void worker_child(const struct worker_kind *kind, int socket, pid_t par
     /* Behind the change of rights, which would undo it; the parent may be gone by now. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
         _exit(WORKER_STEP_PARENT);
-    if (worker_filter(kind->may_open) < 0)
+    if (worker_filter(kind) < 0)
         _exit(WORKER_STEP_FILTER);
     serve_all(kind, state);
 }

@@ -3,9 +3,11 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -151,9 +153,29 @@ static void when_fstat(struct program *p)
     end(p, SECCOMP_RET_ERRNO | EACCES);
 }
 
-int worker_filter(bool may_open)
+/* Allowed with this in the low half of argument i; `call` is loaded again behind it. */
+static void when_argument(struct program *p, int call, unsigned i, uint32_t value)
+{
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4));
+    load(p, ARGUMENT_LOW(i));
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    end(p, SECCOMP_RET_KILL_PROCESS);
+    end(p, SECCOMP_RET_ALLOW);
+}
+
+static void when_attaching(struct program *p)
+{
+    when(p, __NR_connect, SECCOMP_RET_ALLOW);
+    when(p, __NR_pidfd_open, SECCOMP_RET_ALLOW);
+    when(p, __NR_clock_nanosleep, SECCOMP_RET_ALLOW);
+    when_argument(p, __NR_pidfd_send_signal, 1, SIGUSR1);
+    when_argument(p, __NR_socket, 0, AF_INET);
+}
+
+int worker_filter(const struct worker_kind *kind)
 {
     struct program p = {.n = 0};
+    bool may_open = kind->may_open;
 
     load(&p, (uint32_t)offsetof(struct seccomp_data, arch));
     add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FILTER_ARCH, 1, 0));
@@ -167,6 +189,8 @@ int worker_filter(bool may_open)
         when_fstat(&p);
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
         when(&p, (uint32_t)refused[i], SECCOMP_RET_ERRNO | EACCES);
+    if (kind->may_attach)
+        when_attaching(&p);
     when_not_executable(&p, __NR_mmap);
     when_not_executable(&p, __NR_mprotect);
     when_fcntl(&p);

@@ -40,4 +40,4 @@ enum worker_step {
 noreturn void worker_child(const struct worker_kind *kind, int socket, pid_t parent);
 
 /* From now on: only the system calls of a kind. */
-int worker_filter(bool may_open);
+int worker_filter(const struct worker_kind *kind);

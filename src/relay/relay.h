@@ -22,12 +22,16 @@ enum relay_kind {
     RELAY_STATUS,       /* JSON: what /status and the heartbeat tell; replaces the last */
     RELAY_METRICS,      /* text of /metrics; replaces the last */
     RELAY_TARGETS,      /* JSON: local Go processes that listen: [{"pid","ports","service",...}] */
-    RELAY_DEBUG_FILE, /* a descriptor of an ELF file, and its build id as text: upload if wanted */
-    RELAY_FLUSH,      /* u32 milliseconds: send what can be sent until then, then RELAY_FLUSHED */
+    RELAY_DEBUG_FILE,  /* a descriptor of an ELF file, and its build id as text: upload if wanted */
+    RELAY_FLUSH,       /* u32 milliseconds: send what can be sent until then, then RELAY_FLUSHED */
+    RELAY_NODE_WINDOW, /* a descriptor that is connected to the inspector of a Node process, and
+                          JSON: {"number","pid","takes","attributes"}; then RELAY_NODE_DONE */
+    RELAY_NODE_STOP,   /* the window that is being taken ends now */
     /* relay to agent */
     RELAY_DIRECTIVE = 64, /* JSON of the directive that holds now */
     RELAY_FLUSHED,
-    RELAY_COUNTS, /* JSON: exported, refused, dropped, spooled, scraped: for status */
+    RELAY_COUNTS,    /* JSON: exported, refused, dropped, spooled, scraped: for status */
+    RELAY_NODE_DONE, /* JSON: {"number","samples","closed","reopens","error"} */
 };
 
 #define RELAY_MESSAGE_MAX ((size_t)16 << 20)

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/le.h"
+#include "relay/attach_part.h"
 #include "relay/control_client.h"
 #include "relay/export.h"
 #include "relay/export_upload.h"
@@ -40,7 +41,7 @@
 
 /* In the order of starting: whoever makes profiles comes behind who sends them. */
 static const struct relay_part *const parts[] = {
-    &export_part, &upload_part, &scrape_part, &control_part, &status_part,
+    &export_part, &upload_part, &scrape_part, &attach_part, &control_part, &status_part,
 };
 
 /* The socket, and what is due on the main thread. */

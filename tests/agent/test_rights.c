@@ -84,7 +84,7 @@ static void drop_to_nobody(struct test *t)
     uint64_t kept = rights_kept() & rights_held();
     int r = rights_become("nobody", &err);
     if (r == 0)
-        r = rights_drop(&err);
+        r = rights_drop(0, &err);
     CHECK_INT(t, r, 0);
     if (r < 0)
         printf("# %s\n", err.text);
@@ -105,7 +105,7 @@ static void drop_to_nobody(struct test *t)
     CHECK_INT(t, core.rlim_max, 0);
     CHECK(t, setresuid(0, 0, 0) < 0);
     CHECK(t, chroot("/") < 0);
-    CHECK_INT(t, rights_drop(&err), 0); /* once more changes nothing */
+    CHECK_INT(t, rights_drop(0, &err), 0); /* once more changes nothing */
     CHECK_INT(t, rights_held(), kept);
 }
 
@@ -129,7 +129,7 @@ static void work_on(struct test *t)
 {
     struct error err;
     CHECK_INT(t, rights_become("nobody", &err), 0);
-    CHECK_INT(t, rights_drop(&err), 0);
+    CHECK_INT(t, rights_drop(0, &err), 0);
     CHECK_INT(t, rights_filter(&err), 0);
 
     /* What the agent goes on with: samples, other users' mappings and files, BPF, children. */
@@ -219,7 +219,7 @@ static void drop_without_setpcap(struct test *t)
     CHECK_INT(t, setresuid(1, 1, 1), 0);
     CHECK_INT(t, (int)syscall(SYS_capset, &head, data), 0);
     CHECK_INT(t, rights_become("nobody", &err), 0);
-    CHECK_INT(t, rights_drop(&err), 0);
+    CHECK_INT(t, rights_drop(0, &err), 0);
     CHECK_INT(t, rights_held(), 1U << CAP_SYS_PTRACE);
     CHECK_INT(t, geteuid(), 1); /* who is not root stays who they are */
 }

@@ -1,0 +1,279 @@
+#include "host/attach_worker.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/le.h"
+#include "host/inspect_internal.h"
+#include "host/inspect_text.h"
+
+#define DEADLINE_NS  5000000000LL
+#define MEMORY_MAX   ((uint64_t)64 << 20)
+#define LOOK_MS      10
+#define OPEN_S       3 /* until an inspector should be there */
+#define STATUS_MAX   8192
+#define CMDLINE_MAX  ((size_t)64 << 10)
+#define ENVIRON_MAX  ((size_t)1 << 20)
+#define QUESTION_LEN 14
+
+/* ---- Questions: pid, start, port (0: open it first) */
+
+static void put_question(uint32_t pid, uint64_t start_ns, uint16_t port, struct buf *out)
+{
+    uint8_t data[QUESTION_LEN];
+
+    le32_put(data, pid);
+    le64_put(data + 4, start_ns);
+    le16_put(data + 12, port);
+    buf_add(out, data, sizeof(data));
+}
+
+void attach_question_open(uint32_t pid, uint64_t start_ns, struct buf *out)
+{
+    put_question(pid, start_ns, 0, out);
+}
+
+void attach_question_again(uint32_t pid, uint64_t start_ns, uint16_t port, struct buf *out)
+{
+    put_question(pid, start_ns, port, out);
+}
+
+int attach_read(struct bytes answer, uint16_t *ret_port, struct error *err)
+{
+    if (answer.len != 2 || le16_get(answer.data) == 0)
+        return error_set(err, -EBADMSG, "an answer about an inspector is damaged");
+    *ret_port = le16_get(answer.data);
+    return 0;
+}
+
+/* ---- Whether it may be signalled */
+
+/* Anywhere in it: who is left alone without need loses little. */
+static bool speaks_of_inspector(struct bytes text)
+{
+    static const char *const options[] = {"--inspect", "--debug-port", "--disable-sigusr1"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+        if (bytes_find(text, bytes_of(options[i])))
+            return true;
+    return false;
+}
+
+/* What its owner has said about inspectors; what cannot be read may say anything. */
+static int check_owner(const struct target *t, struct error *err)
+{
+    static const struct bytes name = BYTES("NODE_OPTIONS");
+    CLEANUP(buf_done) struct buf cmdline = {0}, text = {0}, picked = {0};
+
+    if (target_read(t, "cmdline", CMDLINE_MAX, &cmdline) < 0 ||
+        target_read(t, "environ", ENVIRON_MAX, &text) < 0)
+        return error_set(err, -ENOTSUP, "its command line and environment cannot be read");
+    environ_pick(buf_bytes(&text), &name, 1, INSPECT_ENVIRON_MAX, &picked);
+    if (speaks_of_inspector(buf_bytes(&cmdline)) || speaks_of_inspector(buf_bytes(&picked)))
+        return error_set(err, -ENOTSUP, "its owner has said something about its inspector");
+    return 0;
+}
+
+static int check_signal(const struct target *t, struct error *err)
+{
+    CLEANUP(buf_done) struct buf status = {0};
+
+    if (target_read(t, "status", STATUS_MAX, &status) < 0 ||
+        !status_catches(buf_bytes(&status), SIGUSR1))
+        return error_set(err, -ENOTSUP, "it has no handler for SIGUSR1, which would end it");
+    return 0;
+}
+
+/* ---- Listeners */
+
+struct wanted {
+    const struct buf *before; /* listeners that were there before; NULL: none */
+    uint16_t port;            /* 0: any */
+    struct listener found;
+    bool is_found;
+};
+
+static bool has_listener(const struct buf *all, uint64_t inode)
+{
+    const struct listener *l = (const struct listener *)(const void *)all->data;
+
+    for (size_t i = 0; i < all->len / sizeof(*l); i++)
+        if (l[i].inode == inode)
+            return true;
+    return false;
+}
+
+/* The usual port is the best guess, should the program begin to listen elsewhere just now. */
+static bool look_at(void *arg, const struct listener *l)
+{
+    struct wanted *w = arg;
+
+    if (!l->is_loopback || (w->port != 0 && l->port != w->port) ||
+        (w->before && has_listener(w->before, l->inode)))
+        return true;
+    w->found = *l;
+    w->is_found = true;
+    return l->port != ATTACH_PORT;
+}
+
+/* A listener on loopback of the process itself. */
+static bool find_listener(const struct target *t, const struct buf *before, uint16_t port,
+                          struct listener *ret)
+{
+    CLEANUP(buf_done) struct buf all = {0};
+    struct wanted w = {.before = before, .port = port};
+
+    inspect_listeners(t, &all);
+    inspect_owned_listeners(t, &all, look_at, &w);
+    *ret = w.found;
+    return w.is_found;
+}
+
+static bool note_port(void *arg, const struct listener *l)
+{
+    bool *has = arg;
+
+    *has |= l->port == ATTACH_PORT;
+    return !*has;
+}
+
+/* All that listen now. */
+static int check_port(const struct target *t, struct buf *ret, struct error *err)
+{
+    bool is_theirs = false;
+
+    inspect_listeners(t, ret);
+    inspect_owned_listeners(t, ret, note_port, &is_theirs);
+    if (is_theirs)
+        return error_set(err, -EBUSY, "its inspector is open already");
+    const struct listener *l = (const struct listener *)(const void *)ret->data;
+    for (size_t i = 0; i < ret->len / sizeof(*l); i++)
+        if (l[i].port == ATTACH_PORT)
+            return error_set(err, -EADDRINUSE, "another process listens on port %d", ATTACH_PORT);
+    return 0;
+}
+
+/* ---- Connecting */
+
+/* Loopback, and not waiting: whoever is handed the descriptor does. */
+static int connect_to(const struct listener *l, struct worker_answer *a, struct error *err)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    uint8_t port[2];
+
+    a->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (a->fd < 0 || (connect(a->fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
+                      errno != EINPROGRESS)) {
+        int r = -errno;
+        closep(&a->fd);
+        a->fd = -1;
+        return error_set(err, r, "could not connect to its inspector: %s", strerror(-r));
+    }
+    le16_put(port, l->port);
+    buf_add(&a->data, port, sizeof(port));
+    return 0;
+}
+
+static int send_signal(const struct target *t, const struct stat_text *before, struct error *err)
+{
+    CLEANUP(closep) int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+
+    if (fd < 0)
+        return error_set(err, errno == ESRCH ? -ESRCH : -ENOTSUP, "could not hold process %u: %m",
+                         t->pid);
+    /* It was there behind pidfd_open(), so the descriptor is its own. */
+    int r = target_check_again(t, before, err);
+    if (r == 0)
+        r = check_signal(t, err);
+    if (r < 0)
+        return r;
+    if (syscall(SYS_pidfd_send_signal, fd, SIGUSR1, NULL, 0) < 0)
+        return error_set(err, errno == ESRCH ? -ESRCH : -ENOTSUP,
+                         "could not send SIGUSR1 to process %u: %m", t->pid);
+    return 0;
+}
+
+static int wait_for_inspector(const struct target *t, const struct buf *before,
+                              struct listener *ret, struct error *err)
+{
+    static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+
+    int64_t until = clock_monotonic_ns(clock_real()) + OPEN_S * 1000000000LL;
+
+    while (clock_monotonic_ns(clock_real()) < until) {
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        if (find_listener(t, before, 0, ret))
+            return 0;
+    }
+    return error_set(err, -ENXIO, "SIGUSR1 opened no inspector in %d s", OPEN_S);
+}
+
+static int open_inspector(const struct target *t, const struct stat_text *before,
+                          struct worker_answer *a, struct error *err)
+{
+    CLEANUP(buf_done) struct buf listeners = {0};
+    struct listener found;
+
+    if (!inspect_shares_network(t))
+        return error_set(err, -ENOTSUP, "it is in a network of its own");
+    int r = check_owner(t, err);
+    if (r == 0)
+        r = check_port(t, &listeners, err);
+    if (r == 0)
+        r = send_signal(t, before, err);
+    if (r == 0)
+        r = wait_for_inspector(t, &listeners, &found, err);
+    return r < 0 ? r : connect_to(&found, a, err);
+}
+
+static int connect_again(const struct target *t, uint16_t port, struct worker_answer *a,
+                         struct error *err)
+{
+    struct listener found;
+
+    if (!inspect_shares_network(t) || !find_listener(t, NULL, port, &found))
+        return error_set(err, -ENOENT, "its inspector is closed");
+    return connect_to(&found, a, err);
+}
+
+static int serve(void *state, const struct worker_question *q, struct worker_answer *a,
+                 struct error *err)
+{
+    CLEANUP(buf_done) struct buf room = {0};
+    struct stat_text before = {0};
+    struct target t = {.fd = -1};
+
+    (void)state;
+    if (q->data.len != QUESTION_LEN)
+        return error_set(err, -EBADMSG, "a question is damaged");
+    uint16_t port = le16_get(q->data.data + 12);
+    int r = target_open(le32_get(q->data.data), &t, err);
+    if (r == 0)
+        r = target_check(&t, le64_get(q->data.data + 4), &room, &before, err);
+    if (r == 0)
+        r = port == 0 ? open_inspector(&t, &before, a, err) : connect_again(&t, port, a, err);
+    closep(&t.fd);
+    return r;
+}
+
+const struct worker_kind attach_worker = {
+    .name = "vesta-attacher",
+    .deadline_ns = DEADLINE_NS,
+    .capabilities = (uint64_t)1 << CAP_KILL | (uint64_t)1 << CAP_SYS_PTRACE |
+                    (uint64_t)1 << CAP_DAC_READ_SEARCH,
+    .memory_max = MEMORY_MAX,
+    .may_open = true,
+    .may_attach = true,
+    .serve = serve,
+};
