@@ -44,6 +44,7 @@ function sampleJob(config: Config, kinds: SampleKind[]): Job {
         durationMillis: hours.durationMillis,
         shouldProfile: hours.shouldProfile,
         overlap: true,
+        hasTimes: true,
         maxCutMillis,
         begin() {
             const capture = beginCapture(config, kinds);

@@ -18,6 +18,8 @@ export interface Job {
     begin(): Capture;
     /** Whether a window may begin before the last one has ended. */
     overlap?: boolean;
+    /** Its samples have times, so spans are watched while a window is on. */
+    hasTimes?: boolean;
     /** What goes on between windows. */
     rest?: () => void;
     close?: () => void;
@@ -173,11 +175,11 @@ function skip(state: State, reason: string): 0 {
 function beginWindow(state: State): Capture | undefined {
     const { job, context } = state;
     return context.stats.timed(() => {
-        context.windowBegins();
+        if (job.hasTimes) context.windowBegins();
         try {
             return job.begin();
         } catch (error) {
-            context.windowEnds();
+            if (job.hasTimes) context.windowEnds();
             context.stats.error(job.name, error);
             return undefined;
         }
@@ -197,7 +199,7 @@ function endWindow(state: State, next?: Capture): void {
     } catch (error) {
         context.stats.error(job.name, error);
     }
-    context.windowEnds();
+    if (job.hasTimes) context.windowEnds();
     const took = performance.now() - from;
     context.stats.own(took);
     fitCut(state, took);
