@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/preload.h"
 #include "agent/agent_internal.h"
 #include "agent/thread_context.h"
 #include "agent/window_lines.h"
@@ -107,6 +108,8 @@ static void obey(struct agent *a)
     bool is_off = r->mode == MODE_OFF || (types | identity_all_kinds(a->rules)) == 0;
     set_rate(a, is_off ? 0 : r->rate);
     set_types(a, types);
+    if (a->inside)
+        inside_switch(a->inside, r->mode != MODE_OFF);
     if (r->shed >= SHED_NAMES)
         naming_renew(a->naming, true);
     if (r->shed >= SHED_TABLES)
@@ -270,6 +273,8 @@ static void tick(struct agent *a)
     if (!a->is_finishing) {
         agent_drain(a);
         walk_threads(a, now);
+        if (a->inside && !a->closing)
+            inside_poll(a->inside, now);
         if (now >= a->next_second_ns)
             every_second(a, now);
         if (now >= a->window_end_ns) {
@@ -347,6 +352,8 @@ static void process_learnt(void *arg, struct process *p)
 
     thread_context_find(a->processes, a->inspector, p);
     attach(a, p);
+    if (a->inside)
+        inside_learnt(a->inside, p);
     if (p->has_jit)
         process_want_jit_names(a->processes, p, loop_now_ns(a->loop));
 }
@@ -452,6 +459,47 @@ static void start_tables(struct agent *a)
     a->waits = waits_new(
         &(struct waits_calls){.count = agent_count_wait, .threads = agent_count_threads, .arg = a},
         &(struct waits_limits){.memory_max = (size_t)c->memory_max / 8});
+}
+
+/* What libraries inside programs are told; 0: nothing. */
+static uint32_t wanted_inside(const struct config_list *list)
+{
+    static const struct {
+        const char *name;
+        enum preload_kind kind;
+    } kinds[] = {{"alloc", PRELOAD_ALLOC},
+                 {"live", PRELOAD_LIVE},
+                 {"lock", PRELOAD_LOCK},
+                 {"threads", PRELOAD_THREAD}};
+    uint32_t wanted = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+            if (strcmp(list->items[i], kinds[k].name) == 0)
+                wanted |= PRELOAD_WANTS(kinds[k].kind) | PRELOAD_WANTS(PRELOAD_CUSTOM);
+    return wanted;
+}
+
+static void complain(void *arg, const char *text)
+{
+    agent_log(arg, LOG_LEVEL_WARN, "no profiles from inside a process: %s", text);
+}
+
+static void start_inside(struct agent *a)
+{
+    const struct agent_config *c = a->config;
+
+    if (a->o.is_recording || !c->preload)
+        return;
+    a->inside = inside_new(&(struct inside_options){.processes = a->processes,
+                                                    .files = a->files,
+                                                    .inspector = a->inspector,
+                                                    .wanted = wanted_inside(&c->preload_types),
+                                                    .alloc_rate = (uint32_t)c->preload_interval,
+                                                    .window_ns = c->window_ns,
+                                                    .memory_max = (size_t)c->memory_max / 4,
+                                                    .complain = complain,
+                                                    .arg = a});
 }
 
 static void gate_said(void *arg, const char *text)
@@ -600,6 +648,7 @@ static int start(struct agent *a, struct error *err)
     a->attributes = attribute_bits(&a->config->sample_attributes);
     start_governor(a);
     start_tables(a);
+    start_inside(a);
     if (!a->o.is_picky)
         process_table_list(a->processes);
     return 0;
@@ -715,6 +764,7 @@ void agent_free(struct agent *a)
     free_window(a->window);
     free_window(a->closing);
     waits_free(a->waits);
+    inside_free(a->inside);
     process_table_free(a->processes);
     naming_free(a->naming);
     mask_matcher_free(a->mask);

@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/code_files.h"
+#include "agent/from_inside.h"
 #include "agent/gate.h"
 #include "agent/governor.h"
 #include "agent/meter.h"
@@ -31,6 +32,7 @@ struct agent {
     struct naming *naming;
     struct waits *waits;
     struct node_attach *nodes; /* NULL unless there is an attacher */
+    struct inside *inside;     /* NULL unless it is wanted */
     struct relay *relay;       /* NULL while recording */
     struct governor *governor;
     struct gate *gate;

@@ -223,6 +223,22 @@ static void add_workers(const struct agent *a, struct buf *out)
     }
 }
 
+static void add_inside(const struct agent *a, struct buf *text)
+{
+    struct inside_stats s = {0};
+
+    if (a->inside)
+        inside_stats(a->inside, &s);
+    add_metric(text, "preload_processes", "gauge", "Processes that carry libvesta-preload.so.",
+               (double)s.processes);
+    add_metric(text, "preload_samples_total", "counter", "Samples that their libraries took.",
+               (double)s.records);
+    add_metric(text, "preload_lost_total", "counter", "Of those, what came faster than was read.",
+               (double)s.lost);
+    add_metric(text, "preload_refused_total", "counter",
+               "Memory of such libraries that could not be read.", (double)s.refused);
+}
+
 void agent_metrics(struct agent *a, struct buf *text)
 {
     struct probe_stats stats;
@@ -250,6 +266,7 @@ void agent_metrics(struct agent *a, struct buf *text)
                (double)probe_table_bytes(a->probe));
     add_metric(text, "processes", "gauge", "Processes that are known.",
                (double)process_table_count(a->processes));
+    add_inside(a, text);
     add_ends(&stats, text);
     add_workers(a, text);
 }

@@ -33,6 +33,8 @@ void agent_close_window(struct agent *a)
         if (a->closing)
             (void)agent_try_publish(a, INT64_MAX);
         a->closing = a->window;
+        if (a->inside)
+            inside_end(a->inside, clock_monotonic_ns(clock_real()));
         a->closed_ns = loop_now_ns(a->loop);
     }
     a->window = a->is_finishing ? NULL : window_new(window_memory(a), wall);
@@ -75,6 +77,8 @@ static void publish(struct agent *a, struct window *w)
         struct dict *d = naming_dict(a->naming);
         struct profile_set set = {.budget = d->budget, .dict = d};
         publish_window(w, &o, &set);
+        if (a->inside)
+            inside_publish(a->inside, w, &o, &set);
         bool is_full = budget_failed(d->budget);
         /* A dictionary that is full is begun anew; what does not fit an empty one goes as it is. */
         if (!is_full || attempt == 1)
@@ -111,6 +115,8 @@ bool agent_try_publish(struct agent *a, int64_t now_ns)
     a->closing = NULL;
     a->left_out += w->left_out;
     publish(a, w);
+    if (a->inside)
+        inside_begin(a->inside);
     let_go(a, w);
     return true;
 }

@@ -349,6 +349,8 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     p->is_wanted = is_picked(t, seen) && !is_ours(t, seen) && identity_is_wanted(p->identity);
     if (p->is_wanted) /* else nobody needs its files */
         take_mappings(t, p, seen);
+    p->handover_begin = seen->handover_begin;
+    p->handover_end = seen->handover_end;
     /* What is known already; it may be gone before the rest is. */
     identity_add_facts(p->identity, t->o.rules, main_facts(p));
     p->kinds = t->o.kinds | identity_kinds(p->identity);

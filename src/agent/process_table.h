@@ -53,6 +53,7 @@ struct process {
     bool is_changed;   /* has more to tell the probe, once files are known */
     bool has_jit;
     uint64_t code_start, stack_start;
+    uint64_t handover_begin, handover_end; /* memory of a library inside it; 0: none */
     struct thread_context_place context;
 
     struct identity *identity;  /* NULL until known */

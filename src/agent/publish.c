@@ -66,34 +66,28 @@ static uint32_t int_attribute(struct dict *d, const char *key, int64_t value)
     return dict_int_attribute(d, dict_cstring(d, key), value, 0);
 }
 
-static uint32_t resource_of(struct publisher *p, struct process *process)
+uint32_t publish_resource(const struct publish_options *o, struct process *process)
 {
-    struct dict *d = p->dict;
+    struct dict *d = naming_dict(o->naming);
     uint32_t ids[ATTRS_MAX];
     size_t n = 0;
     struct bytes key, value;
 
-    if (process->generation == naming_generation(p->o->naming))
+    if (process->generation == naming_generation(o->naming))
         return process->attrs;
     /* Those of a process have the host's among them. */
-    for (size_t i = 0;
-         !process->identity && n < ATTRS_MAX - 2 && identity_attribute(p->o->host, i, &key, &value);
-         i++)
+    const struct identity *who = process->identity ? process->identity : o->host;
+    for (size_t i = 0; n < ATTRS_MAX - 2 && identity_attribute(who, i, &key, &value); i++)
         ids[n++] = dict_string_attribute(d, dict_string(d, key),
-                                         naming_string(p->o->naming, MASK_LABELS, value));
-    for (size_t i = 0; process->identity && n < ATTRS_MAX - 2 &&
-                       identity_attribute(process->identity, i, &key, &value);
-         i++)
-        ids[n++] = dict_string_attribute(d, dict_string(d, key),
-                                         naming_string(p->o->naming, MASK_LABELS, value));
+                                         naming_string(o->naming, MASK_LABELS, value));
     if (!process->identity)
         ids[n++] = string_attribute(
             d, "service.name",
             bytes_of(process->is_kernel || !process->comm[0] ? "kernel" : process->comm));
-    if (p->o->with_pid && process->identity && !process->is_kernel)
+    if (o->with_pid && process->identity && !process->is_kernel)
         ids[n++] = int_attribute(d, "process.pid", process->tgid);
     process->attrs = dict_attrs(d, ids, n);
-    process->generation = naming_generation(p->o->naming);
+    process->generation = naming_generation(o->naming);
     return process->attrs;
 }
 
@@ -189,7 +183,7 @@ static size_t locate(struct publisher *p, const struct window_sample *s)
 static void add_row(struct publisher *p, const struct window_sample *s, enum agent_type kind,
                     const uint32_t *locations, size_t n)
 {
-    struct profile *out = profile_for(p, resource_of(p, s->process), kind);
+    struct profile *out = profile_for(p, publish_resource(p->o, s->process), kind);
     int64_t value = (int64_t)s->value;
 
     if (!out)

@@ -22,6 +22,9 @@ struct publish_options {
     const struct identity *host;
 };
 
+/* Who a process is, as resource attributes. */
+uint32_t publish_resource(const struct publish_options *o, struct process *p);
+
 /* Adds profiles to the set, which is over the naming's dictionary. */
 void publish_window(const struct window *w, const struct publish_options *o,
                     struct profile_set *set);

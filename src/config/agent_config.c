@@ -115,6 +115,19 @@ static const struct config_key keys[] = {
     {"spool.max", CONFIG_BYTES, AT(spool_max), "256MiB",
      "What they may take there: above it the oldest are dropped, and counted.", .min = MIB},
 
+    {"preload.read", CONFIG_BOOL, AT(preload), "true",
+     "What `libvesta-preload.so` samples inside of programs is read and sent, of every process "
+     "that "
+     "carries it ([preload.md](preload.md))."},
+    {"preload.types", CONFIG_LIST, AT(preload_types), "",
+     "What those libraries are told to sample: allocations (`alloc`), what of them is still there "
+     "(`live`), waits for locks (`lock`), threads that are made (`threads`). Not set, they go on "
+     "with what the program was started with.",
+     .choices = "alloc|live|lock|threads"},
+    {"preload.interval", CONFIG_BYTES, AT(preload_interval), "0",
+     "One sample for so many bytes, on average. 0 is what the program was started with.",
+     .max = (uint64_t)1 << 30},
+
     {"scrape_configs", CONFIG_NODE, AT(scrape_configs), "",
      "pprof endpoints that are read again and again, as [scrape.md](scrape.md) says."},
     {"scrape_local_go", CONFIG_BOOL, AT(scrape_local_go), "false",

@@ -55,6 +55,11 @@ struct agent_config {
     const char *id;          /* "": made once and kept in the state folder */
     const char *state_dir;   /* /var/lib/vesta-agent */
 
+    /* Libraries inside programs (libvesta-preload.so). */
+    bool preload;                     /* on: read where there is one */
+    struct config_list preload_types; /* alloc, live, lock, threads; none: as the program says */
+    uint64_t preload_interval;        /* bytes between samples; 0: as the program says */
+
     /* Scraping. */
     const struct config_node *scrape_configs;
     bool scrape_local_go; /* off: finds Go programs that serve /debug/pprof here */

@@ -182,6 +182,19 @@ static uint32_t anonymous_mapping(struct maker *m)
     return m->anonymous;
 }
 
+static uint32_t location_by_module(struct maker *m, uint64_t address)
+{
+    const struct segment_module *module =
+        segment_reader_module(inproc_window_reader(m->window), address);
+
+    return dict_location(
+        m->dict,
+        (struct location){.address = address,
+                          .mapping = module ? mapping_of(m, module) : anonymous_mapping(m),
+                          .type = m->native_type},
+        NULL, 0);
+}
+
 static uint32_t location_of(struct maker *m, uint64_t address)
 {
     struct budget *b = m->set->budget;
@@ -190,12 +203,8 @@ static uint32_t location_of(struct maker *m, uint64_t address)
 
     if (id != IDSET_NONE)
         return m->known.data[id].location;
-    const struct segment_module *module =
-        segment_reader_module(inproc_window_reader(m->window), address);
-    struct location l = {.address = address,
-                         .mapping = module ? mapping_of(m, module) : anonymous_mapping(m),
-                         .type = m->native_type};
-    uint32_t location = dict_location(m->dict, l, NULL, 0);
+    uint32_t location =
+        m->o->location ? m->o->location(m->o->arg, address) : location_by_module(m, address);
     if (idset_add(b, &m->index, hash, (uint32_t)m->known.len))
         (void)vec_push(b, &m->known, (struct known_address){address, location});
     return location;
@@ -222,6 +231,11 @@ static uint32_t stack_of(struct maker *m, const uint64_t *addresses, size_t n, u
 
 /* ---- Rows ---- */
 
+static uint32_t text_of(struct maker *m, struct bytes text)
+{
+    return m->o->text ? m->o->text(m->o->arg, text) : dict_string(m->dict, text);
+}
+
 static size_t add_labels(struct maker *m, struct bytes labels, uint32_t ids[ATTRS_MAX])
 {
     struct bytes key, value;
@@ -229,8 +243,7 @@ static size_t add_labels(struct maker *m, struct bytes labels, uint32_t ids[ATTR
 
     while (n < ATTRS_MAX - 8 && segment_next_label(&labels, &key, &value))
         if (key.len > 0)
-            ids[n++] = dict_string_attribute(m->dict, dict_string(m->dict, key),
-                                             dict_string(m->dict, value));
+            ids[n++] = dict_string_attribute(m->dict, text_of(m, key), text_of(m, value));
     return n;
 }
 
@@ -242,7 +255,8 @@ static uint32_t attrs_of(struct maker *m, const struct inproc_row *row)
     const char *what = inproc_what_name(row->what);
 
     if (row->thread_name.len > 0)
-        ids[n++] = string_attribute(d, "thread.name", row->thread_name);
+        ids[n++] =
+            dict_string_attribute(d, dict_cstring(d, "thread.name"), text_of(m, row->thread_name));
     if (what && (row->kind == PRELOAD_ALLOC || row->kind == PRELOAD_LIVE))
         ids[n++] = string_attribute(d, "memory.kind", bytes_of(what));
     if (what && row->kind == PRELOAD_LOCK)

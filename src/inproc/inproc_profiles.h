@@ -21,6 +21,12 @@ struct inproc_profiles_options {
     uint32_t resource_attrs; /* of the set's dictionary */
     const char *scope_name;
     int64_t start_unix_ns, end_unix_ns;
+    /* Who names addresses by other means: a location of the set's dictionary; NULL: they get their
+     * mappings, and names later. And what becomes of texts of the process (labels, thread names,
+     * names of its own samples): a string of the dictionary; NULL: they stay as they are. */
+    uint32_t (*location)(void *arg, uint64_t address);
+    uint32_t (*text)(void *arg, struct bytes text);
+    void *arg;
     uint32_t pid; /* for the names of code made at run time; 0: not known */
 };
 

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "agent/publish.h"
+
+/*
+ * The libraries inside processes (libvesta-preload.so): what they hand over becomes profiles of the
+ * agent's windows, with its names, identities and masks. A process that carries one is found by its
+ * mappings; nothing has to be configured on either side.
+ */
+struct inside;
+
+struct inside_options {
+    struct process_table *processes;
+    struct code_files *files;
+    struct worker *inspector;
+    uint32_t wanted;     /* PRELOAD_WANTS(...): what they are told; 0: they are left as they are */
+    uint32_t alloc_rate; /* bytes; 0: as it is */
+    int64_t window_ns;
+    size_t memory_max; /* for all of them */
+    void (*complain)(void *arg, const char *text);
+    void *arg;
+};
+
+struct inside *inside_new(const struct inside_options *o);
+void inside_free(struct inside *in); /* NULL is fine. Before the table and the worker are */
+
+/* It was looked at: it may carry the library. */
+void inside_learnt(struct inside *in, struct process *p);
+
+/* Off: they are told not to sample, until it is on again. */
+void inside_switch(struct inside *in, bool is_on);
+
+/* Several times a second. Not between inside_end() and inside_begin(). */
+void inside_poll(struct inside *in, int64_t now_ns);
+
+/* The window ends: what there is, is complete, and its names are asked for. Then it is published,
+ * as often as it takes, and the next one begins. */
+void inside_end(struct inside *in, int64_t now_ns);
+void inside_publish(struct inside *in, const struct window *w, const struct publish_options *o,
+                    struct profile_set *set);
+void inside_begin(struct inside *in);
+
+struct inside_stats {
+    size_t processes, asked;
+    uint64_t records, lost, refused;
+};
+void inside_stats(const struct inside *in, struct inside_stats *ret);
