@@ -119,6 +119,10 @@ export function applyRule(rule: MaskRule, text: string): string | undefined {
         if (!found) {
             break;
         }
+        if (isWithinPair(text, found.index)) {
+            from = found.index + 1; // V8 finds empty places where no character begins
+            continue;
+        }
         if (out.length > maskTextMax) {
             return undefined;
         }
@@ -129,6 +133,10 @@ export function applyRule(rule: MaskRule, text: string): string | undefined {
         from = end > found.index ? end : end + ((text.codePointAt(end) ?? 0) > 0xffff ? 2 : 1);
     }
     return at === 0 && out === "" ? text : out + text.slice(at);
+}
+
+function isWithinPair(text: string, at: number): boolean {
+    return at > 0 && (text.codePointAt(at - 1) ?? 0) > 0xffff;
 }
 
 function replacementOf(replacement: string, found: RegExpExecArray, groups: number[]): string {

@@ -194,7 +194,10 @@ test("attributes of the resource are decoded, and options go over them", () => {
 });
 
 test("rules of the environment stand on lines", () => {
-    const env = { VESTA_MASK: "labels: /a,b/c/\n\n paths: #x#y#\n", VESTA_MASK_BUILT_IN: "off" };
+    const env = {
+        VESTA_MASK_RULES: "labels: /a,b/c/\n\n paths: #x#y#\n",
+        VESTA_MASK_DEFAULTS: "off",
+    };
     const c = resolveConfig({}, env);
     assert.deepEqual(c.mask, ["labels: /a,b/c/", "paths: #x#y#"]);
     assert.equal(c.maskBuiltIn, false);
