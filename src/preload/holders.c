@@ -1,5 +1,8 @@
 #include "preload/holders.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "preload/inside.h"
 
 struct holder {
@@ -59,6 +62,14 @@ uint32_t holder_of_mutex(const pthread_mutex_t *m)
     return (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
 }
 
+/* The owner is written after the lock, and is 0 where it died. */
+bool holder_is_other(const pthread_mutex_t *m)
+{
+    uint32_t owner = holder_of_mutex(m);
+
+    return owner != 0 && owner < 1u << 30 && owner != (uint32_t)syscall(SYS_gettid);
+}
+
 uint32_t holder_of_rwlock(const pthread_rwlock_t *l)
 {
     return (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED);
@@ -73,6 +84,12 @@ uint32_t holder_of_mutex(const pthread_mutex_t *m)
     int kind = __atomic_load_n(&words[0], __ATOMIC_RELAXED);
 
     return kind & 15 ? (uint32_t)__atomic_load_n(&words[1], __ATOMIC_RELAXED) & 0x3fffffff : 0;
+}
+
+bool holder_is_other(const pthread_mutex_t *m)
+{
+    (void)m;
+    return false;
 }
 
 uint32_t holder_of_rwlock(const pthread_rwlock_t *l)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -19,3 +20,18 @@ uint32_t holder_stack(const void *lock, uint32_t tid);
  * of the default kind and for writers, and nobody tells who reads. */
 uint32_t holder_of_mutex(const pthread_mutex_t *m);
 uint32_t holder_of_rwlock(const pthread_rwlock_t *l);
+
+/* Whether a mutex is one of the common kinds, whose trylock does what lock does when it is free. */
+static inline bool holder_is_plain(const pthread_mutex_t *m)
+{
+#ifdef __GLIBC__
+    enum { ROBUST = 16, INHERIT = 32, PROTECT = 64 };
+    return !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & (ROBUST | INHERIT | PROTECT));
+#else
+    (void)m;
+    return true;
+#endif
+}
+
+/* Of the other kinds: whether another thread has it. */
+bool holder_is_other(const pthread_mutex_t *m);

@@ -98,6 +98,7 @@ struct wait {
     uint64_t since_ns; /* 0: nobody wants to know */
     uint32_t holder_stack;
     enum preload_what what;
+    bool has_it; /* it ended with the lock */
 };
 
 static uint64_t now_ns(void)
@@ -121,30 +122,36 @@ static struct wait wait_begins(const void *lock, enum preload_what what, uint32_
     return w;
 }
 
-OUT_OF_LINE static void wait_sampled(const struct wait *w, uint64_t waited)
+static void put_wait(const struct wait *w, uint64_t waited, uint32_t rate)
+{
+    struct preload_record r = {.kind = PRELOAD_LOCK,
+                               .what = (uint8_t)w->what,
+                               .stack = walk_here(),
+                               .other = w->holder_stack,
+                               .rate = rate,
+                               .value = waited,
+                               .address = (uintptr_t)w->lock};
+
+    segment_put(&r);
+    if (w->has_it && (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK))
+        holder_remember(w->lock, r.tid, r.stack);
+}
+
+OUT_OF_LINE static void wait_crossed(const struct wait *w, uint64_t waited)
 {
     struct preload_thread *t = &preload_thread;
     uint32_t rate;
+    int kept = errno;
 
-    if (!sample_begin(PRELOAD_LOCK)) {
-        t->lock_left = SAMPLE_ASK_AGAIN;
-        t->lock_rate = 0;
-        return;
+    if (sample_begin(PRELOAD_LOCK)) {
+        uint32_t wanted = __atomic_load_n(&preload_segment->lock_rate, __ATOMIC_RELAXED);
+        if (sample_due(&t->lock_left, &t->lock_rate, waited, wanted, &rate))
+            put_wait(w, waited, rate);
+        sample_end();
+    } else {
+        t->lock_left = t->lock_rate = 0; /* asked again at the next one */
     }
-    uint32_t wanted = __atomic_load_n(&preload_segment->lock_rate, __ATOMIC_RELAXED);
-    if (sample_due(&t->lock_left, &t->lock_rate, waited + (waited == 0), wanted, &rate)) {
-        struct preload_record r = {.kind = PRELOAD_LOCK,
-                                   .what = (uint8_t)w->what,
-                                   .stack = walk_here(),
-                                   .other = w->holder_stack,
-                                   .rate = rate,
-                                   .value = waited,
-                                   .address = (uintptr_t)w->lock};
-        segment_put(&r);
-        if (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK)
-            holder_remember(w->lock, r.tid, r.stack);
-    }
-    sample_end();
+    errno = kept;
 }
 
 static void wait_ended(const struct wait *w)
@@ -152,11 +159,9 @@ static void wait_ended(const struct wait *w)
     if (w->since_ns == 0)
         return;
     uint64_t waited = now_ns() - w->since_ns;
-    if (sample_count(&preload_thread.lock_left, waited + (waited == 0))) {
-        int kept = errno;
-        wait_sampled(w, waited);
-        errno = kept;
-    }
+    waited += waited == 0;
+    if (sample_count(&preload_thread.lock_left, waited))
+        wait_crossed(w, waited);
 }
 
 /* What `call` says, and the wait if it was one: also one that ended without the lock. */
@@ -164,6 +169,7 @@ static void wait_ended(const struct wait *w)
     ({                                                                                             \
         struct wait wait_ = wait_begins(lock, kind, owner);                                        \
         int said_ = call;                                                                          \
+        wait_.has_it = said_ != ETIMEDOUT;                                                         \
         if (said_ == 0 || said_ == ETIMEDOUT || said_ == EOWNERDEAD)                               \
             wait_ended(&wait_);                                                                    \
         said_;                                                                                     \
@@ -178,6 +184,18 @@ static bool is_time(clockid_t clock, const struct timespec *until)
 }
 
 /* ---- Mutexes ---- */
+
+/*
+ * Tries to take it: 0 if it has it now. Of robust mutexes glibc's trylock takes one that cannot be
+ * recovered, and leaves it locked; and those that lend priorities are a call of the kernel's. Of
+ * these it is only looked whether another thread has it.
+ */
+static inline int mutex_try(pthread_mutex_t *m)
+{
+    return LIKELY(holder_is_plain(m)) ? REAL(mutex_trylock)(m)
+           : holder_is_other(m)       ? EBUSY
+                                      : EAGAIN;
+}
 
 /*
  * Trying said `tried`, which is not 0. EOWNERDEAD means that this thread has it now. All but EBUSY
@@ -199,14 +217,14 @@ OUT_OF_LINE static int mutex_lock_busy(pthread_mutex_t *m, int tried)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    int tried = REAL(mutex_trylock)(m);
+    int tried = mutex_try(m);
     return LIKELY(tried == 0) ? 0 : mutex_lock_busy(m, tried);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m,
                                    const struct timespec *restrict until)
 {
-    int tried = is_time(CLOCK_REALTIME, until) ? REAL(mutex_trylock)(m) : EINVAL;
+    int tried = is_time(CLOCK_REALTIME, until) ? mutex_try(m) : EINVAL;
     if (LIKELY(tried == 0))
         return 0;
     MUTEX_AFTER_TRYING(m, tried, REAL(mutex_timedlock)(m, until));
@@ -326,7 +344,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t clock,
 {
     if (!REAL(mutex_clocklock))
         return ENOSYS;
-    int tried = is_time(clock, until) ? REAL(mutex_trylock)(m) : EINVAL;
+    int tried = is_time(clock, until) ? mutex_try(m) : EINVAL;
     if (LIKELY(tried == 0))
         return 0;
     MUTEX_AFTER_TRYING(m, tried, REAL(mutex_clocklock)(m, clock, until));
