@@ -58,6 +58,10 @@ def program(how):
         return made("spans-own", ["gcc", "-rdynamic"], both)
     if how == "static":
         return made("spans-static", ["gcc", "-static"], both)
+    if how == "header": # what vesta.h makes of it
+        where = agent.BUILD / "src" / "preload"
+        return made("spans-header", ["gcc", f"-I{agent.ROOT / 'include'}", f"-L{where}",
+                                     f"-Wl,-rpath,{where}", "-lvesta-context"], ["spans_header.c"])
     if how == "static musl":
         return made("spans-musl", ["musl-gcc", "-static"], both)
     compiler, model = ("musl-gcc", how[5:]) if how.startswith("musl ") else ("gcc", how)
@@ -125,8 +129,8 @@ def check_shares(found):
     assert both[SPAN_A, b"/pay"] == both[SPAN_B, b"/cart"] == 0
 
 
-@pytest.mark.parametrize("how", ["own", "static", "static musl", "descriptor", "general", "initial",
-                                 "musl general"])
+@pytest.mark.parametrize("how", ["own", "header", "static", "static musl", "descriptor", "general",
+                                 "initial", "musl general"])
 def test_spans_and_attributes_of_a_record_arrive(how, tmp_path):
     found = record(tmp_path, program(how))
     check_shares(found)
