@@ -37,7 +37,6 @@ static struct {
     int (*cond_wait)(pthread_cond_t *, pthread_mutex_t *);
     int (*cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
     int (*cond_clockwait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
-    int (*sem_trywait)(sem_t *);
     int (*sem_wait)(sem_t *);
     int (*sem_timedwait)(sem_t *, const struct timespec *);
     int (*sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
@@ -77,7 +76,6 @@ __attribute__((constructor)) OUT_OF_LINE static void resolve_locks(void)
     FIND(sem_wait, "sem_wait");
     FIND(sem_timedwait, "sem_timedwait");
     FIND(sem_clockwait, "sem_clockwait");
-    FIND(sem_trywait, "sem_trywait");
 }
 
 /* Constructors of other libraries may come before ours. */
@@ -294,17 +292,12 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict c, pthread_mutex_t *r
 
 /* ---- Semaphores ---- */
 
-/* Tries to take it. The functions that wait are places to be cancelled at even when they do not. */
-static bool sem_take(sem_t *s)
+/* Looked at, not tried: the functions that wait are places to be cancelled at also when they do not
+ * wait, and trying sets errno. A wait that another thread's haste makes is missed, and is rare. */
+static bool sem_is_free(sem_t *s)
 {
-    int kept;
-
-    pthread_testcancel();
-    kept = errno;
-    if (LIKELY(REAL(sem_trywait)(s) == 0))
-        return true;
-    errno = kept;
-    return false;
+    int value = 0;
+    return sem_getvalue(s, &value) == 0 && value > 0;
 }
 
 /* They say -1 and errno. A signal ends the wait as well. */
@@ -324,13 +317,13 @@ OUT_OF_LINE static int sem_wait_busy(sem_t *s)
 
 EXPORT int sem_wait(sem_t *s)
 {
-    return LIKELY(sem_take(s)) ? 0 : sem_wait_busy(s);
+    return LIKELY(sem_is_free(s)) ? REAL(sem_wait)(s) : sem_wait_busy(s);
 }
 
 EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict until)
 {
-    if (is_time(CLOCK_REALTIME, until) && sem_take(s))
-        return 0;
+    if (sem_is_free(s))
+        return REAL(sem_timedwait)(s, until);
     SEM_TIMED(s, REAL(sem_timedwait)(s, until));
 }
 
@@ -388,8 +381,8 @@ EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct timesp
         errno = ENOSYS;
         return -1;
     }
-    if (is_time(clock, until) && sem_take(s))
-        return 0;
+    if (sem_is_free(s))
+        return REAL(sem_clockwait)(s, clock, until);
     SEM_TIMED(s, REAL(sem_clockwait)(s, clock, until));
 }
 
