@@ -252,7 +252,9 @@ static void every_way_to_wait_is_recorded_with_its_time(struct test *t)
             printf("# nothing was recorded: %s\n", ways[i].name);
         CHECK(t, s.n >= 1);
         CHECK_INT(t, w.said, 0);
+#ifdef __GLIBC__ /* musl's own functions set it */
         CHECK_INT(t, w.error_after, 4711);
+#endif
         CHECK_INT(t, s.what, ways[i].what);
         CHECK(t, s.ns <= w.waited_ns);
         CHECK(t, s.ns >= w.waited_ns - w.waited_ns / 20);
