@@ -15,6 +15,7 @@
 #include "preload/inside.h"
 
 __thread struct preload_thread preload_thread;
+bool preload_is_paused;
 
 static uint64_t mixed(uint64_t x)
 {
@@ -105,7 +106,8 @@ bool sample_begin(enum preload_kind kind)
     t->busy = 1;
     atomic_signal_fence(memory_order_seq_cst);
     int error = errno;
-    bool may = segment_ensure() && sample_wants(kind);
+    bool may = !__atomic_load_n(&preload_is_paused, __ATOMIC_RELAXED) && segment_ensure() &&
+               sample_wants(kind);
     if (may && t->owner != segment.pid)
         thread_begin(t, segment.pid);
     errno = error;

@@ -7,8 +7,6 @@
 /* Samples that the program takes itself, and the switch that it has. libvesta-context.a finds both
  * by names that no program has. */
 
-bool preload_is_paused;
-
 void vesta_sample(const char *name, uint64_t value)
 {
     size_t n = name ? strnlen(name, 256) : 0;

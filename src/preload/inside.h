@@ -74,6 +74,9 @@ void segment_lost(enum preload_loss why);
 bool sample_begin(enum preload_kind kind);
 void sample_end(void);
 
+/* The program does not want to be disturbed now (vesta_profiling_set). */
+extern bool preload_is_paused __attribute__((visibility("hidden")));
+
 /* Whether the kind is wanted. Only between sample_begin() and sample_end(). */
 bool sample_wants(enum preload_kind kind);
 
