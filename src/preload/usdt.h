@@ -17,9 +17,11 @@
 USDT_SEMAPHORE otel_memory_alloc_semaphore;
 USDT_SEMAPHORE otel_memory_free_semaphore;
 
-/* The base is a byte by which a tracer sees how far the file was moved by a prelinker. */
+/* The base is a byte by which a tracer sees how far the file was moved by a prelinker. The probe
+ * refers to it, so that it is not thrown away with what nobody refers to. */
 #define USDT_NOTE(name, arguments)                                                                 \
     "990: nop\n"                                                                                   \
+    ".reloc 990b, BFD_RELOC_NONE, _.stapsdt.base\n"                                                \
     ".pushsection .note.stapsdt,\"?\",\"note\"\n"                                                  \
     ".balign 4\n"                                                                                  \
     ".4byte 992f-991f, 994f-993f, 3\n"                                                             \
