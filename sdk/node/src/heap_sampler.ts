@@ -154,6 +154,11 @@ function drop(shared: Sampler): void {
     shared.sampling = undefined;
     shared.leaveDomain?.();
     shared.leaveDomain = undefined;
+    try {
+        shared.v8?.post("HeapProfiler.stopSampling");
+    } catch {
+        // As it should be. It would go on if a snapshot were being taken just now.
+    }
 }
 
 function close(shared: Sampler): void {

@@ -12,13 +12,15 @@ import type {
     StartOptions,
     WallOptions,
 } from "./options.js";
-import { createPipeline } from "./pipeline.js";
+import { atMost, createPipeline } from "./pipeline.js";
 import { forget, remember, runningFor } from "./running.js";
 import { runJob } from "./schedule.js";
+import { estimateSnapshot, runSnapshots, type SnapshotEstimate } from "./snapshots.js";
 import { createStats, type StatsKeeper } from "./stats.js";
 
 export type * from "./model.js";
 export type * from "./options.js";
+export type { SnapshotEstimate };
 
 /** CPU, allocations and event loop, with sensible hours; wall and live heap where asked for. */
 export function start(options: StartOptions = {}): Handle {
@@ -52,6 +54,11 @@ export function startHeapSnapshots(options: SnapshotOptions): Handle {
     return run(options, "snapshots");
 }
 
+/** How long a heap snapshot would stop this thread now, and the shortest interval that allows it. */
+export function estimateHeapSnapshot(maxPauseShare = 0.001): SnapshotEstimate {
+    return estimateSnapshot(maxPauseShare);
+}
+
 const stopMillis = 5_000;
 
 function run(options: StartOptions, only?: ProfilerName): Handle {
@@ -78,12 +85,14 @@ function begin(config: Config, stats: StatsKeeper): Handle {
     const gauge = createLoadGauge(config);
     const context = { stats, gauge, ...pipeline };
     const running = jobsOf(config).map((job) => runJob(job, context));
+    if (config.snapshots.enabled) running.push(runSnapshots(config.snapshots, context));
     let stopping: Promise<void> | undefined;
     const stop = async (timeoutMillis: number): Promise<void> => {
         try {
+            const until = performance.now() + timeoutMillis;
             gauge.close();
-            for (const job of running) void job.stop();
-            await pipeline.shutdown(timeoutMillis);
+            await atMost(Promise.all(running.map((job) => job.stop())), timeoutMillis);
+            await pipeline.shutdown(Math.max(0, until - performance.now()));
         } catch (error) {
             stats.error("stop", error);
         }

@@ -28,8 +28,9 @@ export interface CommonOptions {
     sourceMaps?: boolean;
     /** Default true: samples carry the active span when @opentelemetry/api is there. */
     spans?: boolean;
-    /** Windows are skipped while the process uses more than this share of a core (default 0.9 =
-     * 90 %, "max"), and shortened from half of the way. 0: never. */
+    /** Windows are left out while the process uses more than this share of the cores that it may use
+     * (default 0.9: 90 % of all), and get shorter from half of the way. 0: never. Of many in a row
+     * every fifth is taken and is short, so that a process that is always hot is seen, too. */
     maxCpu?: number;
     /** The same for event-loop lag, in ms (p99 of the last seconds; default 200). 0: never. */
     maxLagMillis?: number;
@@ -91,6 +92,8 @@ export interface Stats {
     /** Time this package spent on the app's thread, and its share of the time since the start. */
     ownMillis: number;
     ownShare: number;
+    /** How long the next heap snapshot is expected to stop the thread. 0: none was asked for. */
+    pauseEstimateMillis: number;
     errors: number;
     lastError: string;
 }

@@ -73,7 +73,8 @@ function guarded(stats: StatsKeeper, work: () => void): void {
     }
 }
 
-async function atMost(work: Promise<unknown>, millis: number): Promise<void> {
+/** Waits, but no longer than this. */
+export async function atMost(work: Promise<unknown>, millis: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, millis);

@@ -63,7 +63,6 @@ interface State {
     skips: number;
     durationMillis: number; // as the cut allows
     leastIntervalMillis: number; // likewise
-    pending: Promise<void>;
 }
 
 export function runJob(job: Job, context: JobContext): RunningJob {
@@ -76,7 +75,6 @@ export function runJob(job: Job, context: JobContext): RunningJob {
         skips: 0,
         durationMillis: Math.min(job.durationMillis, firstMillis),
         leastIntervalMillis: 0,
-        pending: Promise.resolve(),
     };
     turn(state);
     return {
@@ -89,7 +87,6 @@ export function runJob(job: Job, context: JobContext): RunningJob {
             } catch (error) {
                 context.stats.error(job.name, error);
             }
-            await state.pending;
         },
     };
 }
@@ -195,7 +192,7 @@ function endWindow(state: State, next?: Capture): void {
         const profiles = capture.end(next);
         context.stats.window();
         for (const profile of profiles) context.stats.samples(profile.samples.length);
-        state.pending = context.send(profiles);
+        void context.send(profiles);
     } catch (error) {
         context.stats.error(job.name, error);
     }

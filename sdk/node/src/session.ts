@@ -6,6 +6,8 @@ import { forgetInThread, onceInThread } from "./workers.js";
 export interface V8 {
     /** Answers at once: session and profilers are in the same thread. Throws what V8 refuses. */
     post<T>(method: string, params?: object): T;
+    /** For what is answered later. Only a timer that lets the process end waits for it. */
+    ask(method: string, params: object, timeoutMillis: number): Promise<void>;
     /** Gives back the way to stop listening. */
     on(event: string, listener: (params: unknown) => void): () => void;
     /** Turns a domain on for as long as somebody uses it. Gives back the way to turn it off. */
@@ -34,6 +36,7 @@ export function openV8(): V8 {
     let open = true;
     return {
         post,
+        ask: askOf(shared.session),
         on(event, listener) {
             const unwrap = (message: { params: unknown }) => listener(message.params);
             shared.session.on(event, unwrap);
@@ -66,6 +69,20 @@ function postOf(session: Session): V8["post"] {
         if (answer.error) throw new Error(`${method} was refused: ${messageOf(answer.error)}`);
         return answer.result as T;
     };
+}
+
+function askOf(session: Session): V8["ask"] {
+    return (method, params, timeoutMillis) =>
+        new Promise((resolve, reject) => {
+            const refuse = (why: string): void => reject(new Error(`${method} ${why}`));
+            const timer = setTimeout(refuse, timeoutMillis, "was not answered in time");
+            timer.unref();
+            session.post(method, params, (error: unknown) => {
+                clearTimeout(timer);
+                if (error) refuse(`was refused: ${messageOf(error)}`);
+                else resolve();
+            });
+        });
 }
 
 function messageOf(error: unknown): string {

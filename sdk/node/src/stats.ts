@@ -22,6 +22,7 @@ export interface StatsKeeper {
     own(millis: number): void;
     /** Runs it and counts its time as ours. */
     timed<T>(work: () => T): T;
+    pauseEstimate(millis: number): void;
     error(where: string, problem: unknown): void;
     snapshot(): Stats;
 }
@@ -85,6 +86,7 @@ export function createStats(
         exportedBytes: 0,
         ownMillis: 0,
         ownShare: 0,
+        pauseEstimateMillis: 0,
         errors: 0,
         lastError: "",
     };
@@ -112,6 +114,9 @@ export function createStats(
             } finally {
                 stats.ownMillis += performance.now() - from;
             }
+        },
+        pauseEstimate(millis) {
+            stats.pauseEstimateMillis = millis;
         },
         error(where, problem) {
             stats.errors++;

@@ -1,0 +1,189 @@
+// When windows are, who may forbid them, and how a process ends.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import * as vesta from "../dist/esm/index.js";
+import { verdictOf } from "../dist/esm/load.js";
+import { isSessionOpen } from "../dist/esm/session.js";
+import { block, burnFor, collector, eventually, quiet, sleep } from "./lib/programs.mjs";
+
+const index = new URL("../dist/esm/index.js", import.meta.url);
+
+test("nothing happens unless it is enabled", async () => {
+    const got = collector();
+    for (const begin of Object.values(vesta)) {
+        if (!begin.name.startsWith("start")) continue;
+        const handle = begin({ enabled: false, exporter: got.exporter, intervalMillis: 60_000 });
+        assert.equal(handle.stats().enabled, false);
+        await handle.stop();
+    }
+    assert.equal(isSessionOpen(), false);
+    assert.equal(got.batches.length, 0);
+});
+
+test("a flag decides on every window", async () => {
+    const got = collector();
+    let asked = 0;
+    const handle = vesta.startContinuousCPUProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        intervalMillis: 60,
+        durationMillis: 30,
+        shouldProfile: async () => ++asked % 2 === 0,
+    });
+    assert.equal(isSessionOpen(), false, "nothing before the answer");
+    await eventually(() => got.batches.length >= 2);
+    await handle.stop();
+    const stats = handle.stats();
+    assert.ok(stats.skipped.flag >= 2, JSON.stringify(stats));
+    assert.equal(stats.errors, 0, stats.lastError);
+});
+
+test("a flag that throws, or a window that fails, is the SDK's trouble alone", async () => {
+    const got = collector();
+    for (const shouldProfile of [
+        () => {
+            throw new Error("no");
+        },
+        () => Promise.reject(new Error("no")),
+    ]) {
+        const handle = vesta.startWallProfiling({
+            ...quiet,
+            exporter: got.exporter,
+            shouldProfile,
+        });
+        await eventually(() => handle.stats().errors === 1);
+        assert.match(handle.stats().lastError, /shouldProfile: no/);
+        await handle.stop();
+    }
+    assert.equal(got.batches.length, 0);
+});
+
+test("an app that ends the window itself costs one window", async () => {
+    const got = collector();
+    const handle = vesta.startWallProfiling({
+        ...quiet,
+        exporter: got.exporter,
+        intervalMillis: 100,
+        durationMillis: 100,
+    });
+    console.profileEnd();
+    await eventually(() => handle.stats().windows >= 2);
+    await handle.stop();
+    assert.equal(isSessionOpen(), false);
+});
+
+test("load: full windows, then shorter ones, then none", () => {
+    const limits = { maxCpu: 1, maxLagMillis: 100 };
+    assert.deepEqual(verdictOf({ cpu: 0.4, lag: 50 }, limits), { share: 1 });
+    assert.deepEqual(verdictOf({ cpu: 0.75, lag: 0 }, limits), { share: 0.625 });
+    assert.deepEqual(verdictOf({ cpu: 0.2, lag: 75 }, limits), { share: 0.625 });
+    assert.deepEqual(verdictOf({ cpu: 1.1, lag: 0 }, limits), { skip: "cpu", share: 0 });
+    assert.deepEqual(verdictOf({ cpu: 1.1, lag: 200 }, limits), { skip: "lag", share: 0 });
+    assert.deepEqual(verdictOf({ cpu: 9, lag: 900 }, { maxCpu: 0, maxLagMillis: 0 }), { share: 1 });
+});
+
+test("windows are left out while the process is hot", async () => {
+    const got = collector();
+    const handle = vesta.startContinuousCPUProfiling({
+        ...quiet,
+        maxCpu: 0.01,
+        exporter: got.exporter,
+        intervalMillis: 1100,
+        durationMillis: 100,
+    });
+    await burnFor(1500);
+    await handle.stop();
+    assert.equal(got.batches.length, 1, "the first, of which nothing was known");
+    assert.deepEqual(handle.stats().skipped, { cpu: 1 });
+});
+
+test("windows are left out while the loop is blocked", async () => {
+    const got = collector();
+    const handle = vesta.startContinuousCPUProfiling({
+        ...quiet,
+        maxLagMillis: 60,
+        exporter: got.exporter,
+        intervalMillis: 1100,
+        durationMillis: 100,
+    });
+    await sleep(200);
+    for (let i = 0; i < 10; i++) {
+        block(150);
+        await sleep(1);
+    }
+    await eventually(() => Object.keys(handle.stats().skipped).length > 0);
+    await handle.stop();
+    assert.ok(handle.stats().skipped.lag >= 1, JSON.stringify(handle.stats()));
+});
+
+test("own time is known", async () => {
+    const got = collector();
+    const handle = vesta.start({ ...quiet, exporter: got.exporter });
+    await burnFor(200);
+    await handle.stop();
+    const stats = handle.stats();
+    assert.equal(stats.windows, 2);
+    assert.ok(stats.samples > 10 && stats.ownMillis > 0, JSON.stringify(stats));
+    assert.ok(stats.ownShare > 0 && stats.ownShare < 1);
+});
+
+test("the app ends by itself, and stop() in its end sends the window", () => {
+    const code = `
+        import { start } from ${JSON.stringify(index.href)};
+        const kinds = [];
+        const handle = start({ enabled: true, heap: true, wall: true, logLevel: "debug",
+            exporter: (batch) => kinds.push(...batch.profiles.map((p) => p.kind)) });
+        setTimeout(() => {}, 100);
+        if (process.argv[1] === "stop") process.once("beforeExit", async () => {
+            await handle.stop();
+            console.log(kinds.sort().join(" "));
+        });`;
+    const run = (arg) =>
+        spawnSync(process.execPath, ["--input-type=module", "-e", code, "--", arg], {
+            encoding: "utf8",
+            timeout: 20_000,
+        });
+    const alone = run("alone");
+    assert.deepEqual([alone.status, alone.signal, alone.stderr], [0, null, ""]);
+    const stopped = run("stop");
+    assert.equal(stopped.stdout, "alloc cpu event_loop heap wall\n", stopped.stderr);
+});
+
+test("worker threads profile themselves, and end when they are told to", async () => {
+    const code = `
+        const { parentPort } = require("node:worker_threads");
+        const { start } = require(${JSON.stringify(fileURLToPath(new URL("../dist/cjs/index.js", import.meta.url)))});
+        function burnInWorker() { const until = Date.now() + 300; let x = 0; while (Date.now() < until) x++; return x; }
+        const handle = start({ enabled: true, maxCpu: 0, exporter: ({ profiles }) => {
+            for (const p of profiles) if (p.kind === "cpu") parentPort.postMessage({
+                thread: p.attributes["thread.name"],
+                found: p.frames.some((f) => f.name === "burnInWorker"),
+            });
+        } });
+        burnInWorker();
+        parentPort.once("message", () => handle.stop());`;
+    const got = collector();
+    const handle = vesta.start({ ...quiet, exporter: got.exporter });
+    const worker = new Worker(code, { eval: true });
+    const answer = new Promise((resolve, reject) => {
+        worker.once("message", resolve);
+        worker.once("error", reject);
+    });
+    worker.postMessage("stop");
+    const { thread, found } = await answer;
+    assert.match(thread, /^worker-/);
+    assert.equal(found, true);
+    const killed = new Worker(code, { eval: true });
+    await new Promise((resolve) => killed.once("online", resolve));
+    await killed.terminate();
+    await handle.stop();
+    const cpu = got.profiles.find(({ kind }) => kind === "cpu");
+    assert.equal(
+        cpu.frames.some(({ name }) => name === "burnInWorker"),
+        false,
+        "threads are apart",
+    );
+});

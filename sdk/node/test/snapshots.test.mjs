@@ -1,0 +1,94 @@
+// Heap snapshots: what is refused, what is kept, and what never leaves.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import test from "node:test";
+import { estimateHeapSnapshot, startHeapSnapshots } from "../dist/esm/index.js";
+import { isSessionOpen } from "../dist/esm/session.js";
+import { createSnapshotParser } from "../dist/esm/snapshot_parser.js";
+import { collector, eventually, quiet, selfOf } from "./lib/programs.mjs";
+
+class LeakyThing {
+    constructor(secret) {
+        this.secret = secret;
+    }
+}
+
+test("intervals that are too short for the pause are refused", async () => {
+    const got = collector();
+    const handle = startHeapSnapshots({ ...quiet, exporter: got.exporter, intervalMillis: 10_000 });
+    const stats = handle.stats();
+    assert.deepEqual(stats.skipped, { pause: 1 });
+    assert.match(stats.lastError, /expected to stop this thread for \d+ ms.*refused/);
+    assert.ok(stats.pauseEstimateMillis > 50);
+    assert.equal(isSessionOpen(), false);
+    await handle.stop();
+    assert.equal(got.batches.length, 0);
+    const none = startHeapSnapshots({ ...quiet, exporter: got.exporter });
+    assert.match(none.stats().lastError, /intervalMillis/);
+    await none.stop();
+});
+
+test("the estimate says from which interval on it is allowed", () => {
+    const estimate = estimateHeapSnapshot(0.01);
+    assert.ok(estimate.heapBytes > 1e6 && estimate.pauseMillis > 50);
+    assert.ok(Math.abs(estimate.leastIntervalMillis / estimate.pauseMillis - 100) < 1);
+});
+
+test("objects are counted by constructor, and contents stay", async () => {
+    const secret = randomBytes(16).toString("hex");
+    const things = Array.from({ length: 5000 }, (_, i) => new LeakyThing(`${secret} ${i}`));
+    const got = collector();
+    const handle = startHeapSnapshots({
+        ...quiet,
+        exporter: got.exporter,
+        intervalMillis: 3_600_000,
+        maxPauseShare: 0.5,
+    });
+    await eventually(() => got.batches.length > 0, 60);
+    await handle.stop();
+    assert.equal(things.length, 5000);
+    const [profile] = got.profiles;
+    assert.equal(profile.kind, "heap_summary");
+    assert.equal(selfOf(profile, "LeakyThing"), 5000);
+    assert.ok(selfOf(profile, "LeakyThing", 1) >= 5000 * 24);
+    assert.ok(selfOf(profile, "(string)", 1) > 5000 * 32);
+    const text = JSON.stringify(got.batches, (_, v) => (typeof v === "bigint" ? String(v) : v));
+    assert.equal(text.includes(secret), false);
+    assert.equal(isSessionOpen(), false);
+    assert.equal(handle.stats().errors, 0, handle.stats().lastError);
+});
+
+const text = JSON.stringify({
+    snapshot: {
+        meta: {
+            node_fields: ["type", "name", "id", "self_size", "edge_count"],
+            node_types: [["hidden", "string", "object"], "string", "number", "number", "number"],
+        },
+        node_count: 5,
+    },
+    nodes: [2, 1, 1, 40, 0, 2, 1, 3, 24, 0, 1, 2, 5, 100, 1, 2, 3, 7, 8, 0, 0, 2, 9, 16, 0],
+    edges: [1, 2, 3],
+    strings: ["", "Map", 'a secret "with [brackets]" \\ and "strings":[', 'Odd"\\name\u00e9'],
+});
+const wanted = [
+    { name: "(string)", objects: 1, bytes: 100 },
+    { name: "Map", objects: 2, bytes: 64 },
+    { name: "(system)", objects: 1, bytes: 16 },
+    { name: 'Odd"\\name\u00e9', objects: 1, bytes: 8 },
+];
+
+test("a snapshot may come in pieces of any size", () => {
+    for (let size = 1; size < text.length + 1; size++) {
+        const parser = createSnapshotParser();
+        for (let i = 0; i < text.length; i += size) parser.write(text.slice(i, i + size));
+        assert.deepEqual(parser.end(), wanted, `pieces of ${size}`);
+    }
+});
+
+test("half a snapshot is none", () => {
+    for (const length of [0, 10, 200, text.length - 3]) {
+        const parser = createSnapshotParser();
+        parser.write(text.slice(0, length));
+        assert.throws(() => parser.end(), /not whole/);
+    }
+});
