@@ -57,6 +57,7 @@ int cmd_push(const struct command *self, struct options *o);
 int cmd_query(const struct command *self, struct options *o);
 int cmd_record(const struct command *self, struct options *o);
 int cmd_report(const struct command *self, struct options *o);
+int cmd_run(const struct command *self, struct options *o);
 int cmd_server(const struct command *self, struct options *o);
 int cmd_shell(const struct command *self, struct options *o);
 int cmd_store(const struct command *self, struct options *o);

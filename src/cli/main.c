@@ -121,6 +121,21 @@ static const struct command commands[] = {
      "The work is done by vesta-agent, which needs root or the capabilities that \"vesta-agent\n"
      "doctor\" names; without, only your own processes can be profiled.",
      OPTIONS_CONFIG, cmd_record, 0},
+    {"run", "[options] [--] COMMAND...",
+     "a command with profiles from inside: allocations, live heap, leaks, locks",
+     "  vesta run -- ./server --port 80\n"
+     "  vesta run -o /tmp/profiles --types alloc,live -- python3 app.py\n"
+     "  vesta run --url http://127.0.0.1:4040 --service checkout --label env=test -- ./checkout\n"
+     "  vesta run --off -- ./server & sleep 60; kill -USR2 $!\n\n"
+     "The command runs as it would alone, with this terminal; its exit code is passed on. It, and\n"
+     "all that it starts, get libvesta-preload.so by LD_PRELOAD, which samples in the process: no\n"
+     "rights are needed, and nothing is changed. Programs that are linked statically or setuid\n"
+     "run too, without profiles.\n\n"
+     "Every --window and at the end profiles are written to --output (alloc-TIME.pb.gz, heap-...,\n"
+     "lock-..., threads-...), or sent by OTLP/HTTP to --url (VESTA_URL), or where\n"
+     "OTEL_EXPORTER_OTLP_ENDPOINT says. Then a summary: the code that allocated most, what was\n"
+     "still alive, leak suspects, waits for locks. docs/preload.md tells how it works.",
+     OPTIONS_RUN | OPTIONS_SERVER, cmd_run, 0},
     {"up", "[-- AGENT OPTIONS]", "a server, and an agent that profiles this host into it",
      "  vesta up\n"
      "  vesta up --data /var/lib/vesta -- --types cpu,offcpu --rate 49\n\n"

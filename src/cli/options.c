@@ -132,6 +132,21 @@ static const struct option table[] = {
 
     {"output", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", "write to FILE (also -o)", 0},
     {"o", OPTION_STRING, AT(output), OPTIONS_OUTPUT, "FILE", NULL, 0},
+    {"output", OPTION_STRING, AT(output), OPTIONS_RUN, "DIR",
+     "write files to DIR (also -o; default ./profiles, unless there is a server)", 0},
+    {"o", OPTION_STRING, AT(output), OPTIONS_RUN, "DIR", NULL, 0},
+    {"types", OPTION_STRING, AT(types), OPTIONS_RUN, "LIST",
+     "what to sample: alloc, live, lock, threads, custom; with commas (default: all)", 0},
+    {"interval", OPTION_SIZE, AT(interval), OPTIONS_RUN, "SIZE",
+     "allocations: a sample for about so many bytes (default 512KiB)", 0},
+    {"lock-interval", OPTION_STRING, AT(lock_interval), OPTIONS_RUN, "DURATION",
+     "locks: a sample for about so long a wait (default 1ms)", 0},
+    {"window", OPTION_STRING, AT(window), OPTIONS_RUN, "DURATION",
+     "how long a profile is (default 10s)", 0},
+    {"leak-windows", OPTION_INT, AT(leak_windows), OPTIONS_RUN, "N",
+     "leak suspects are older than N windows, and grow (default 3)", 0},
+    {"off", OPTION_BOOL, AT(is_off), OPTIONS_RUN, NULL,
+     "begin with sampling off; SIGUSR2 to this program switches it on and off", 0},
     {"json", OPTION_BOOL, AT(json), OPTIONS_JSON, NULL, "write JSON, for scripts", 0},
     {"csv", OPTION_BOOL, AT(csv), OPTIONS_CSV, NULL, "write CSV, for spreadsheets", 0},
     {"color", OPTION_COLOR, AT(color), OPTIONS_OUTPUT, "WHEN",
@@ -178,6 +193,7 @@ static const struct option table[] = {
      "what the store may keep in memory (default 256MiB)", 0},
     {"quiet", OPTION_BOOL, AT(quiet), OPTIONS_DATA | OPTIONS_PUSH, NULL,
      "say nothing about recovery or progress", 0},
+    {"quiet", OPTION_BOOL, AT(quiet), OPTIONS_RUN, NULL, "no summary at the end", 0},
     {"from", OPTION_STRING, AT(from), OPTIONS_RANGE | OPTIONS_SELECT | OPTIONS_PUSH, "TIME",
      "start of the range: now-1h (default), 2026-03-01T12:00:00Z, seconds since 1970", 0},
     {"until", OPTION_STRING, AT(until), OPTIONS_RANGE | OPTIONS_SELECT | OPTIONS_PUSH, "TIME",
@@ -194,12 +210,14 @@ static const struct option table[] = {
     {"span", OPTION_STRING, AT(span_id), OPTIONS_RANGE, "HEX", "profiles taken in this span", 0},
     {"under", OPTION_LIST, AT(under), OPTIONS_RANGE, "FRAME",
      "show a tree below this frame; repeated from the outermost frame inwards", 0},
-    {"service", OPTION_STRING, AT(service), OPTIONS_PUSH, "NAME",
+    {"service", OPTION_STRING, AT(service), OPTIONS_PUSH | OPTIONS_RUN, "NAME",
      "whose profiles these are: short for -label service.name=NAME", 0},
-    {"label", OPTION_LIST, AT(labels), OPTIONS_IMPORT | OPTIONS_PUSH, "NAME=VALUE",
+    {"label", OPTION_LIST, AT(labels), OPTIONS_IMPORT | OPTIONS_PUSH | OPTIONS_RUN, "NAME=VALUE",
      "a label of what is brought in, over what the file says (may be repeated)", 0},
     {"format", OPTION_STRING, AT(input_format), OPTIONS_PUSH, "FORMAT",
      "what is pushed is of this format, whatever it looks like", 0},
+    {"retry-for", OPTION_STRING, AT(retry_for), OPTIONS_RUN, "DURATION",
+     "at the end, how long to try again when nobody answers (default 10s)", 0},
     {"retry-for", OPTION_STRING, AT(retry_for), OPTIONS_PUSH, "DURATION",
      "how long to try again when nobody answers (default 1m; 0s: not at all)", 0},
     {"watch", OPTION_STRING, AT(watch), OPTIONS_PUSH, "DIR",
@@ -230,9 +248,9 @@ static const struct option table[] = {
      "what it may do: ingest, read, admin (default ingest,read)", 0},
     {"expires", OPTION_STRING, AT(expires), OPTIONS_TOKEN, "DURATION",
      "how long it holds: 90d (default: until it is revoked)", 0},
-    {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN, NULL, "show this help (also -h)",
-     0},
-    {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN, NULL, NULL, 0},
+    {"help", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN | OPTIONS_RUN, NULL,
+     "show this help (also -h)", 0},
+    {"h", OPTION_BOOL, AT(help), OPTIONS_INPUT | OPTIONS_TOKEN | OPTIONS_RUN, NULL, NULL, 0},
 };
 
 void options_init(struct options *o)
@@ -545,9 +563,10 @@ int options_parse(struct options *o, int argc, char **argv, unsigned groups, str
         is_command = is_command || strcmp(argv[i], "--") == 0; /* whose words are its own */
         if ((groups & OPTIONS_CONFIG) && !is_command && is_help(argv[i]))
             o->help = true;
-        else if (only_args || argv[i][0] != '-' || argv[i][1] == '\0')
+        else if (only_args || argv[i][0] != '-' || argv[i][1] == '\0') {
             o->args[o->n_args++] = argv[i];
-        else if (strcmp(argv[i], "--") == 0)
+            only_args = only_args || (groups & OPTIONS_RUN);
+        } else if (strcmp(argv[i], "--") == 0)
             only_args = true;
         else {
             int r = parse_one(o, argc, argv, &i, groups, err);

@@ -72,6 +72,14 @@ struct options {
     bool write_svg, write_speedscope;
     const char *s3_endpoint, *s3_region;
 
+    /* Of what is run. */
+    const char *types;         /* what is sampled, with commas */
+    size_t interval;           /* bytes; 0: the default */
+    const char *lock_interval; /* a duration */
+    const char *window;
+    int leak_windows;
+    bool is_off; /* sampling begins when it is switched on */
+
     /* What is not an option: sources, a regex, a count. Borrowed from argv. */
     const char **args;
     size_t n_args;
@@ -102,6 +110,7 @@ enum option_group {
     OPTIONS_PUSH = 131072,
     OPTIONS_S3 = 262144,
     OPTIONS_TOKEN = 524288,
+    OPTIONS_RUN = 1048576, /* the first word that is no option begins a command */
 };
 
 /* Parses argv[1..]; -EINVAL with the option and what it takes, or the closest name there is. */

@@ -8,7 +8,7 @@
  * certificate), and how to put a question.
  */
 #define REMOTE_DEFAULT_URL "http://127.0.0.1:4040"
-#define REMOTE_HEADERS_MAX 8
+#define REMOTE_HEADERS_MAX 16
 
 struct remote {
     struct http_client_options http; /* may be changed before the first call */

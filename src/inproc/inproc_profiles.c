@@ -14,6 +14,7 @@
 #define HOLDER_TEXT_MAX 1024
 /* Names of things that live only until inproc_profiles_named(). */
 #define HOLDERS_TYPE    "vesta.lock_holders"
+#define SUSPECTS_TYPE   "leak_space"
 #define ROW_KEY         "vesta.row"
 
 struct known_address {
@@ -64,6 +65,8 @@ const char *inproc_profile_kind(const struct profile *p)
 {
     const char *type = p->n_types > 0 ? dict_cstr(p->dict, p->types[0].type) : "";
 
+    if (strcmp(type, SUSPECTS_TYPE) == 0)
+        return "suspects";
     for (size_t i = PRELOAD_ALLOC; i < PRELOAD_CUSTOM; i++)
         if (strcmp(kinds[i].types[0][0], type) == 0)
             return kinds[i].name;
@@ -323,6 +326,30 @@ static void add_row(void *arg, const struct inproc_row *row)
         add_holder(m, row, p->n_samples - 1);
 }
 
+/* ---- Leak suspects ---- */
+
+static void add_suspects(struct maker *m)
+{
+    const struct inproc_window *w = m->window;
+    const struct leak_suspect *s;
+    struct profile *p = NULL;
+    uint64_t addresses[PRELOAD_FRAMES_MAX];
+
+    for (size_t i = 0; (s = inproc_window_suspect(w, i)); i++) {
+        int64_t values[] = {whole(s->bytes), whole(s->objects), whole(s->growth_per_s)};
+        p = p ? p : new_profile(m);
+        if (!p)
+            return;
+        profile_add_ctype(p, SUSPECTS_TYPE, "bytes");
+        profile_add_ctype(p, "leak_objects", "count");
+        profile_add_ctype(p, "leak_growth", "bytes");
+        size_t n = inproc_window_addresses(w, s->stack, addresses);
+        uint16_t flags = segment_reader_get(inproc_window_reader(w), s->stack)->flags;
+        profile_add(p,
+                    &(struct sample){.node = stack_of(m, addresses, n, flags), .values = values});
+    }
+}
+
 /* ---- What is missing ---- */
 
 static const char *const loss_keys[] = {
@@ -382,6 +409,8 @@ void inproc_profiles_add(const struct inproc_window *w, const struct inproc_prof
     m.profile_attrs = profile_attributes(&m);
     m.native_type = dict_cstring(m.dict, "native");
     inproc_window_rows(w, add_row, &m);
+    if (o->with_suspects)
+        add_suspects(&m);
     idset_done(set->budget, &m.index);
     vec_done(set->budget, &m.known);
     add_notes(w, set);

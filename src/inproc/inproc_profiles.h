@@ -27,7 +27,9 @@ struct inproc_profiles_options {
     uint32_t (*location)(void *arg, uint64_t address);
     uint32_t (*text)(void *arg, struct bytes text);
     void *arg;
-    uint32_t pid; /* for the names of code made at run time; 0: not known */
+    uint32_t pid;       /* for the names of code made at run time; 0: not known */
+    bool with_suspects; /* also a profile of kind "suspects", for lists: leak_space/bytes,
+                           leak_objects/count, leak_growth/bytes (a second) */
 };
 
 /* What the budget of the set does not allow is missing: ask budget_failed(). */
@@ -37,7 +39,7 @@ void inproc_profiles_add(const struct inproc_window *w, const struct inproc_prof
 /* Call it once, after symbolize() or in its stead. */
 void inproc_profiles_named(struct profile_set *set);
 
-/* What a profile of the set is: "alloc", "heap", "lock", "threads" or "custom". */
+/* What a profile of the set is: "alloc", "heap", "lock", "threads", "suspects" or "custom". */
 const char *inproc_profile_kind(const struct profile *p);
 
 /* The words for a kind of lock or memory, as in the attributes; NULL when there are none. */

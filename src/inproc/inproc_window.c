@@ -238,10 +238,10 @@ static bool is_zero(const uint8_t *p, size_t n)
     return true;
 }
 
-static size_t addresses_of(const struct inproc_window *w, uint32_t text,
-                           uint64_t to[PRELOAD_FRAMES_MAX])
+size_t inproc_window_addresses(const struct inproc_window *w, uint32_t stack,
+                               uint64_t to[PRELOAD_FRAMES_MAX])
 {
-    const struct segment_text *t = segment_reader_get(w->reader, text);
+    const struct segment_text *t = segment_reader_get(w->reader, stack);
     size_t n = t->kind == PRELOAD_TEXT_STACK ? t->size / 8 : 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -308,7 +308,7 @@ void inproc_window_rows(const struct inproc_window *w, inproc_row_fn fn, void *a
                                  .count = r->count,
                                  .amount = r->amount,
                                  .addresses = stack,
-                                 .n_addresses = addresses_of(w, k->stack, stack),
+                                 .n_addresses = inproc_window_addresses(w, k->stack, stack),
                                  .flags = segment_reader_get(w->reader, k->stack)->flags,
                                  .has_no_stack = k->stack == 0,
                                  .thread_name = text_of(w, k->thread_name),
@@ -317,7 +317,7 @@ void inproc_window_rows(const struct inproc_window *w, inproc_row_fn fn, void *a
                                  .span_id = has_span ? k->span_id : NULL};
         if (k->kind == PRELOAD_LOCK) {
             row.holder = holder;
-            row.n_holder = addresses_of(w, k->other, holder);
+            row.n_holder = inproc_window_addresses(w, k->other, holder);
         }
         if (k->kind == PRELOAD_CUSTOM)
             row.name = text_of(w, k->other);

@@ -89,3 +89,7 @@ struct segment_reader *inproc_window_reader(const struct inproc_window *w);
  * stack is a text of the reader.
  */
 const struct leak_suspect *inproc_window_suspect(const struct inproc_window *w, size_t n);
+
+/* The addresses of a stack that is a text of the reader, as in rows; how many. */
+size_t inproc_window_addresses(const struct inproc_window *w, uint32_t stack,
+                               uint64_t to[PRELOAD_FRAMES_MAX]);

@@ -45,9 +45,12 @@ struct segment_reader {
 
     uint64_t modules_at; /* read up to here */
     VEC(struct segment_module) modules;
+};
 
-    uint64_t *keys, *keys_again;
-    struct preload_live *live;
+/* A part of the table of live memory. */
+struct live_part {
+    uint64_t keys[LIVE_BATCH], keys_again[LIVE_BATCH];
+    struct preload_live values[LIVE_BATCH];
 };
 
 /* All n bytes, or -EIO: the file is shorter than it says. */
@@ -204,9 +207,6 @@ void segment_reader_free(struct segment_reader *r)
     vec_done(&r->budget, &r->texts);
     vec_done(&r->budget, &r->modules);
     arena_done(&r->arena);
-    free(r->keys);
-    free(r->keys_again);
-    free(r->live);
     free(r);
 }
 
@@ -471,56 +471,53 @@ size_t segment_reader_n_texts(const struct segment_reader *r)
 
 /* ---- Live memory ---- */
 
-static void hand_over_live(struct segment_reader *r, size_t first, size_t n, segment_live_fn fn,
-                           void *arg)
+static void hand_over_live(struct segment_reader *r, const struct live_part *part, size_t first,
+                           size_t n, segment_live_fn fn, void *arg)
 {
-    for (size_t i = first; i < first + n; i++) {
-        const struct preload_live *live = &r->live[i];
-        if (r->keys[i] == 0 || r->keys[i] != r->keys_again[i])
+    for (size_t i = first; i < n; i++) {
+        const struct preload_live *live = &part->values[i];
+        if (part->keys[i] == 0 || part->keys[i] != part->keys_again[i])
             continue;
         if (live->what < PRELOAD_WHATS)
-            fn(arg, r->keys[i], live);
+            fn(arg, part->keys[i], live);
         else
             r->doubts.bad_live++;
     }
 }
 
-/* Reads the values of keys[first...], and the keys again: what is the same before and after was
+/* Reads the values of keys[first...n), and the keys again: what is the same before and after was
  * there all the time. */
-static int read_values(struct segment_reader *r, uint64_t at, size_t first, size_t n,
-                       struct error *err)
+static int read_values(const struct segment_reader *r, struct live_part *part, uint64_t at,
+                       size_t first, size_t n, struct error *err)
 {
     uint64_t index = at + first;
-    int result = read_at(r, r->live + first, n * sizeof(r->live[0]),
-                         r->header.live.offset + index * sizeof(r->live[0]), err);
+    int result = read_at(r, part->values + first, (n - first) * sizeof(part->values[0]),
+                         r->header.live.offset + index * sizeof(part->values[0]), err);
 
     return result < 0 ? result
-                      : read_at(r, r->keys_again + first, n * sizeof(r->keys[0]),
-                                r->header.live_keys.offset + index * sizeof(r->keys[0]), err);
+                      : read_at(r, part->keys_again + first, (n - first) * sizeof(part->keys[0]),
+                                r->header.live_keys.offset + index * sizeof(part->keys[0]), err);
 }
 
 int segment_reader_live(struct segment_reader *r, segment_live_fn fn, void *arg, struct error *err)
 {
     uint64_t n_keys = r->header.live_keys.size / sizeof(uint64_t);
+    CLEANUP(freep) struct live_part *part = must_calloc(1, sizeof(*part));
 
-    if (!r->keys) {
-        r->keys = must_calloc(LIVE_BATCH, sizeof(r->keys[0]));
-        r->keys_again = must_calloc(LIVE_BATCH, sizeof(r->keys[0]));
-        r->live = must_calloc(LIVE_BATCH, sizeof(r->live[0]));
-    }
     for (uint64_t at = 0; at < n_keys; at += LIVE_BATCH) {
         size_t n = n_keys - at < LIVE_BATCH ? (size_t)(n_keys - at) : LIVE_BATCH, first = 0;
-        int result = read_at(r, r->keys, n * sizeof(r->keys[0]),
-                             r->header.live_keys.offset + at * sizeof(r->keys[0]), err);
-        while (n > 0 && r->keys[n - 1] == 0)
-            n--;
-        while (first < n && r->keys[first] == 0)
-            first++;
-        if (result == 0 && first < n)
-            result = read_values(r, at, first, n - first, err);
+        int result = read_at(r, part->keys, n * sizeof(part->keys[0]),
+                             r->header.live_keys.offset + at * sizeof(part->keys[0]), err);
         if (result < 0)
             return result;
-        hand_over_live(r, first, n - first, fn, arg);
+        while (n > 0 && part->keys[n - 1] == 0)
+            n--;
+        while (first < n && part->keys[first] == 0)
+            first++;
+        result = first < n ? read_values(r, part, at, first, n, err) : 0;
+        if (result < 0)
+            return result;
+        hand_over_live(r, part, first, n, fn, arg);
     }
     return 0;
 }

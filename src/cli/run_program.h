@@ -1,0 +1,42 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/*
+ * The command of `vesta run`: which library it must be given, and how it is started with it.
+ */
+#define RUN_PATH_MAX 4096
+
+enum run_libc { RUN_LIBC_GLIBC, RUN_LIBC_MUSL, RUN_LIBC_NONE /* linked statically */ };
+
+struct run_program {
+    char path[RUN_PATH_MAX]; /* of the command, or of what interprets it */
+    enum run_libc libc;
+    bool is_setuid; /* the loader preloads nothing into it */
+};
+
+/* Looks the command up in PATH, and its interpreters. -ENOENT or -EACCES when there is no such
+ * command, with words. */
+int run_program_look(const char *command, struct run_program *ret, struct error *err);
+
+/* The library for a libc: VESTA_PRELOAD_LIBRARY, else beside this program, else where it was
+ * installed. */
+int run_library_find(enum run_libc libc, char path[RUN_PATH_MAX], struct error *err);
+
+/* What the library is told by the environment. */
+struct run_environment {
+    const char *library, *folder;
+    const char *types; /* NULL: all */
+    uint32_t interval, lock_interval;
+    bool is_off;
+};
+
+/* Starts the command, with this terminal. Its pid; or a negative errno when it could not be run. */
+pid_t run_program_start(char *const *argv, const struct run_environment *e, struct error *err);
+
+/* What a command that could not be run is told by shells: 127, or 126. */
+int run_program_exit_code(int r);

@@ -1,0 +1,412 @@
+#include "cli/run_segments.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/must.h"
+#include "base/vec.h"
+#include "inproc/inproc_profiles.h"
+#include "net/http.h"
+
+#define NAME_LEN_MAX   64
+#define ATTRS_MAX      64
+#define PROCESSES_MAX  4096 /* at a time */
+#define READER_MEMORY  ((size_t)64 << 20)
+#define HOST_NAME_MAX_ 256
+
+/* A process, for the time between two execs. */
+struct followed {
+    char name[NAME_LEN_MAX]; /* of its file */
+    char program[256];       /* path; "" when not known */
+    struct segment_reader *reader;
+    struct inproc_window *window;
+    bool is_gone;
+};
+
+struct run_segments {
+    struct run_segments_options o;
+    int folder, watch;
+    struct budget budget;
+    VEC(struct followed) all;
+    VEC(char *) refused; /* names of files that are no segments */
+    struct run_window *window;
+    bool is_changed; /* the folder, since it was read */
+    size_t n_processes;
+    struct error why;
+};
+
+static int64_t wall_ns(void)
+{
+    return clock_wall_ns(clock_real());
+}
+
+static uint64_t now_ns(void)
+{
+    return (uint64_t)clock_monotonic_ns(clock_real());
+}
+
+/* ---- The window ---- */
+
+static struct run_window *window_new(size_t max_memory)
+{
+    struct run_window *w = must_calloc(1, sizeof(*w));
+
+    budget_init(&w->budget, max_memory);
+    w->set = profile_set_new(&w->budget);
+    w->start_unix_ns = wall_ns();
+    return w;
+}
+
+void run_window_free(struct run_window *w)
+{
+    if (!w)
+        return;
+    profile_set_free(w->set);
+    free(w);
+}
+
+/* ---- Who a process is ---- */
+
+static void find_program(struct followed *f)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%u/exe", segment_reader_facts(f->reader)->pid);
+    ssize_t n = readlink(path, f->program, sizeof(f->program) - 1);
+    f->program[n > 0 ? n : 0] = '\0';
+}
+
+struct resource {
+    struct dict *dict;
+    uint32_t ids[ATTRS_MAX], keys[ATTRS_MAX];
+    size_t n;
+};
+
+/* The first that says something counts. */
+static void put_id(struct resource *r, uint32_t key, uint32_t attribute)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->keys[i] == key)
+            return;
+    if (r->n == ATTRS_MAX || key == 0)
+        return;
+    r->keys[r->n] = key;
+    r->ids[r->n++] = attribute;
+}
+
+static void put_text(struct resource *r, struct bytes key, struct bytes value)
+{
+    uint32_t name = dict_string(r->dict, key);
+
+    if (value.len > 0)
+        put_id(r, name, dict_string_attribute(r->dict, name, dict_string(r->dict, value)));
+}
+
+/* "a=b,c=d", values with %XX in them. */
+static void put_variable(struct resource *r, const char *text)
+{
+    struct bytes rest = text ? bytes_of(text) : (struct bytes){0};
+
+    while (rest.len > 0) {
+        const uint8_t *comma = bytes_find_byte(rest, ',');
+        size_t len = comma ? (size_t)(comma - rest.data) : rest.len;
+        struct bytes item = bytes_head(rest, len);
+        const uint8_t *equals = bytes_find_byte(item, '=');
+        CLEANUP(buf_done) struct buf value = {0};
+        rest = bytes_from(rest, len + 1);
+        if (!equals)
+            continue;
+        struct bytes key = bytes_trim(bytes_head(item, (size_t)(equals - item.data)));
+        struct bytes raw = bytes_trim(bytes_from(item, (size_t)(equals - item.data) + 1));
+        if (key.len > 0 && http_unescape(raw, false, &value))
+            put_text(r, key, buf_bytes(&value));
+    }
+}
+
+static uint32_t resource_of(const struct run_segments *s, const struct followed *f)
+{
+    struct resource r = {.dict = s->window->set->dict};
+    const char *slash = strrchr(f->program, '/');
+    char host[HOST_NAME_MAX_] = "";
+    struct utsname machine;
+
+    for (size_t i = 0; i < s->o.n_labels; i++) {
+        const char *equals = strchr(s->o.labels[i], '=');
+        if (equals)
+            put_text(&r, bytes_head(bytes_of(s->o.labels[i]), (size_t)(equals - s->o.labels[i])),
+                     bytes_of(equals + 1));
+    }
+    put_text(&r, BYTES("service.name"), bytes_of(s->o.service));
+    put_variable(&r, getenv("OTEL_RESOURCE_ATTRIBUTES"));
+    uint32_t pid_key = dict_cstring(r.dict, "process.pid");
+    put_id(&r, pid_key,
+           dict_int_attribute(r.dict, pid_key, segment_reader_facts(f->reader)->pid, 0));
+    put_text(&r, BYTES("process.executable.path"), bytes_of(f->program));
+    put_text(&r, BYTES("process.executable.name"), bytes_of(slash ? slash + 1 : f->program));
+    if (gethostname(host, sizeof(host) - 1) == 0)
+        put_text(&r, BYTES("host.name"), bytes_of(host));
+    if (uname(&machine) == 0)
+        put_text(&r, BYTES("host.arch"),
+                 bytes_of(strcmp(machine.machine, "x86_64") == 0    ? "amd64"
+                          : strcmp(machine.machine, "aarch64") == 0 ? "arm64"
+                                                                    : machine.machine));
+    put_text(&r, BYTES("os.type"), BYTES("linux"));
+    return dict_attrs(r.dict, r.ids, r.n);
+}
+
+/* ---- Following ---- */
+
+static void forget(struct followed *f)
+{
+    inproc_window_free(f->window);
+    segment_reader_free(f->reader);
+}
+
+static bool is_known(const struct run_segments *s, const char *name)
+{
+    for (size_t i = 0; i < s->all.len; i++)
+        if (strcmp(s->all.data[i].name, name) == 0)
+            return true;
+    for (size_t i = 0; i < s->refused.len; i++)
+        if (strcmp(s->refused.data[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void refuse(struct run_segments *s, const char *name)
+{
+    char *copy = must_copy(bytes_of(name));
+
+    if (!vec_push(&s->budget, &s->refused, copy))
+        free(copy);
+}
+
+static void follow(struct run_segments *s, const char *name)
+{
+    struct followed f = {0};
+    struct error err = {""};
+    int fd = openat(s->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    snprintf(f.name, sizeof(f.name), "%s", name);
+    int r = segment_reader_open(fd, READER_MEMORY, &f.reader, &err);
+    if (r == -EAGAIN) {
+        s->is_changed = true; /* it is being made: look again */
+        return;
+    }
+    if (r < 0) {
+        s->why = err;
+        refuse(s, name);
+        return;
+    }
+    struct inproc_window_options o = {.window_ns = s->o.window_ns,
+                                      .leak_windows = s->o.leak_windows};
+    f.window = inproc_window_new(f.reader, &o);
+    find_program(&f);
+    if (!vec_push(&s->budget, &s->all, f)) {
+        forget(&f);
+        return;
+    }
+    s->n_processes++;
+    (void)segment_reader_set(f.reader, s->o.is_on ? s->o.wanted : 0, s->o.alloc_rate,
+                             s->o.lock_rate, NULL);
+}
+
+static void read_folder(struct run_segments *s)
+{
+    int fd = openat(s->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) && s->all.len < PROCESSES_MAX;) {
+        size_t n = strlen(e->d_name);
+        if (n > 5 && n < NAME_LEN_MAX && strcmp(e->d_name + n - 5, ".ring") == 0 &&
+            !is_known(s, e->d_name))
+            follow(s, e->d_name);
+    }
+    closedir(dir);
+}
+
+static void look_for_new(struct run_segments *s)
+{
+    char events[4096];
+
+    while (read(s->watch, events, sizeof(events)) > 0)
+        s->is_changed = true;
+    if (s->is_changed) {
+        s->is_changed = false;
+        read_folder(s);
+    }
+}
+
+/* A zombie makes no samples any more. */
+static bool is_running(uint32_t pid)
+{
+    char path[64], text[512];
+    CLEANUP(fclosep) FILE *f = NULL;
+
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+    text[n] = '\0';
+    const char *paren = strrchr(text, ')');
+    return paren && paren[1] == ' ' && paren[2] != 'Z' && paren[2] != 'X';
+}
+
+/* Another program runs in this process now: one with the library in it, or one without. */
+static bool is_replaced(const struct run_segments *s, const struct followed *f)
+{
+    const struct segment_facts *facts = segment_reader_facts(f->reader);
+    struct followed now = {.reader = f->reader};
+
+    find_program(&now);
+    /* A file that was replaced on disk is called "PATH (deleted)". */
+    if (f->program[0] && now.program[0] &&
+        strncmp(now.program, f->program, strlen(f->program)) != 0)
+        return true;
+    for (size_t i = 0; i < s->all.len; i++) {
+        const struct segment_facts *other = segment_reader_facts(s->all.data[i].reader);
+        if (other->pid == facts->pid && other->started_ns > facts->started_ns)
+            return true;
+    }
+    return false;
+}
+
+static void add_profiles(struct run_segments *s, struct followed *f)
+{
+    struct error err = {""};
+
+    if (!s->window)
+        s->window = window_new(s->o.max_memory);
+    if (inproc_window_end(f->window, now_ns(), f->is_gone, &err) < 0)
+        s->why = err;
+    struct inproc_profiles_options o = {.resource_attrs = resource_of(s, f),
+                                        .scope_name = "vesta-run",
+                                        .start_unix_ns = s->window->start_unix_ns,
+                                        .end_unix_ns = wall_ns(),
+                                        .pid = segment_reader_facts(f->reader)->pid,
+                                        .with_suspects = true};
+    inproc_profiles_add(f->window, &o, s->window->set);
+    inproc_window_begin(f->window);
+}
+
+void run_segments_poll(struct run_segments *s)
+{
+    struct error err = {""};
+
+    look_for_new(s);
+    for (size_t i = 0; i < s->all.len;) {
+        struct followed *f = &s->all.data[i];
+        /* Asked before reading: what is read afterwards is all there will be. */
+        f->is_gone = !is_running(segment_reader_facts(f->reader)->pid) || is_replaced(s, f);
+        if (inproc_window_poll(f->window, now_ns(), f->is_gone, &err) < 0)
+            s->why = err;
+        if (!f->is_gone) {
+            i++;
+            continue;
+        }
+        add_profiles(s, f);
+        (void)unlinkat(s->folder, f->name, 0);
+        forget(f);
+        s->all.data[i] = vec_last(&s->all);
+        s->all.len--;
+    }
+}
+
+void run_segments_switch(struct run_segments *s, bool is_on)
+{
+    s->o.is_on = is_on;
+    for (size_t i = 0; i < s->all.len; i++)
+        (void)segment_reader_set(s->all.data[i].reader, is_on ? s->o.wanted : 0, s->o.alloc_rate,
+                                 s->o.lock_rate, NULL);
+}
+
+struct run_window *run_segments_end(struct run_segments *s, bool is_last)
+{
+    s->is_changed = s->is_changed || is_last;
+    run_segments_poll(s);
+    if (is_last)
+        run_segments_switch(s, false);
+    for (size_t i = 0; i < s->all.len; i++)
+        add_profiles(s, &s->all.data[i]);
+    struct run_window *w = s->window;
+    s->window = NULL;
+    if (!w)
+        return NULL;
+    w->end_unix_ns = wall_ns();
+    if (!is_last)
+        s->window = window_new(s->o.max_memory);
+    if (w->set->profiles.len > 0)
+        return w;
+    run_window_free(w);
+    return NULL;
+}
+
+/* ---- Making one ---- */
+
+struct run_segments *run_segments_new(const struct run_segments_options *o, struct error *err)
+{
+    struct run_segments *s = must_calloc(1, sizeof(*s));
+
+    s->o = *o;
+    budget_init(&s->budget, (size_t)64 << 20);
+    s->folder = open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (s->folder < 0 || s->watch < 0 ||
+        inotify_add_watch(s->watch, o->folder, IN_CREATE | IN_MOVED_TO) < 0) {
+        error_set(err, -errno, "could not watch \"%s\": %s", o->folder, strerror(errno));
+        run_segments_free(s);
+        return NULL;
+    }
+    s->window = window_new(o->max_memory);
+    return s;
+}
+
+void run_segments_free(struct run_segments *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->all.len; i++) {
+        (void)unlinkat(s->folder, s->all.data[i].name, 0);
+        forget(&s->all.data[i]);
+    }
+    for (size_t i = 0; i < s->refused.len; i++) {
+        (void)unlinkat(s->folder, s->refused.data[i], 0);
+        free(s->refused.data[i]);
+    }
+    vec_done(&s->budget, &s->all);
+    vec_done(&s->budget, &s->refused);
+    run_window_free(s->window);
+    if (s->folder >= 0)
+        close(s->folder);
+    if (s->watch >= 0)
+        close(s->watch);
+    free(s);
+}
+
+int run_segments_fd(const struct run_segments *s)
+{
+    return s->watch;
+}
+
+void run_segments_counts(const struct run_segments *s, size_t *ret_processes, size_t *ret_failed,
+                         struct error *ret_why)
+{
+    *ret_processes = s->n_processes;
+    *ret_failed = s->refused.len;
+    *ret_why = s->why;
+}

@@ -1,0 +1,237 @@
+#include "cli/run_summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "inproc/inproc_profiles.h"
+#include "profile/measure.h"
+
+#define MEMORY_MAX ((size_t)64 << 20)
+#define SHOWN      5
+
+void run_summary_init(struct run_summary *s)
+{
+    *s = (struct run_summary){0};
+    budget_init(&s->budget, MEMORY_MAX);
+    s->names = dict_new(&s->budget);
+}
+
+void run_summary_done(struct run_summary *s)
+{
+    for (size_t i = 0; i < SUMMARY_KINDS; i++) {
+        idset_done(&s->budget, &s->lists[i].index);
+        vec_done(&s->budget, &s->lists[i].sites);
+    }
+    dict_free(s->names);
+}
+
+/* ---- Sites ---- */
+
+static bool starts_with_any(const char *text, const char *const *list)
+{
+    for (; *list; list++)
+        if (strncmp(text, *list, strlen(*list)) == 0)
+            return true;
+    return false;
+}
+
+/* Code that allocates or locks for others. */
+static bool is_plumbing(const char *name, const char *file)
+{
+    static const char *const names[] = {
+        "std::",      "alloc::",  "core::",      "__gnu_cxx::",  "__rust_",    "__rdl_",
+        "<alloc::",   "<std::",   "<core::",     "operator new", "void std::", "__libc_",
+        "__pthread_", "pthread_", "hashbrown::", "parking_lot",  "bool std::", NULL};
+
+    return starts_with_any(name, names) || strstr(file, "/include/c++/") ||
+           strncmp(file, "/rustc/", 7) == 0;
+}
+
+static const struct line *site_of(const struct dict *d, uint32_t node)
+{
+    const struct line *first = NULL;
+
+    for (; node != 0; node = d->node_parent.data[node]) {
+        const struct location *l = &d->locations.data[d->node_location.data[node]];
+        for (uint32_t i = 0; i < l->n_lines; i++) {
+            const struct line *line = &d->lines.data[l->first_line + i];
+            const struct function *f = &d->functions.data[line->function];
+            first = first ? first : line;
+            if (line->line > 0 && !is_plumbing(dict_cstr(d, f->name), dict_cstr(d, f->file)))
+                return line;
+        }
+    }
+    return first;
+}
+
+void run_summary_site(const struct dict *d, uint32_t node, struct buf *to)
+{
+    const struct line *line = site_of(d, node);
+
+    if (!line) {
+        const struct location *l = &d->locations.data[d->node_location.data[node]];
+        const char *file = dict_cstr(d, d->mappings.data[l->mapping].file);
+        const char *slash = strrchr(file, '/');
+        buf_addf(to, "%s 0x%llx", slash ? slash + 1 : file, (unsigned long long)l->address);
+        return;
+    }
+    const struct function *f = &d->functions.data[line->function];
+    const char *file = dict_cstr(d, f->file);
+    buf_addf(to, "%s", dict_cstr(d, f->name));
+    if (*file)
+        buf_addf(to, "  %s:%lld", file, (long long)line->line);
+}
+
+/* ---- Adding up ---- */
+
+static struct summary_site *site_in(struct run_summary *s, struct summary_list *list, uint32_t name)
+{
+    uint64_t hash = hash_mix(name, 3);
+    uint32_t id = IDSET_FIND(&list->index, hash, i, list->sites.data[i].name == name);
+
+    if (id != IDSET_NONE)
+        return &list->sites.data[id];
+    if (!idset_add(&s->budget, &list->index, hash, (uint32_t)list->sites.len) ||
+        !vec_push(&s->budget, &list->sites, (struct summary_site){.name = name}))
+        return NULL;
+    return &vec_last(&list->sites);
+}
+
+static void add_profile(struct run_summary *s, struct summary_list *list, const struct profile *p)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    for (size_t i = 0; i < p->n_samples; i++) {
+        buf_clear(&text);
+        run_summary_site(p->dict, p->node[i], &text);
+        struct summary_site *site = site_in(s, list, dict_string(s->names, buf_bytes(&text)));
+        for (uint32_t k = 0; k < p->n_types && k < 3; k++) {
+            list->totals[k] += (double)p->values[k][i];
+            if (site)
+                site->values[k] += (double)p->values[k][i];
+        }
+    }
+}
+
+static void empty(struct run_summary *s, struct summary_list *list)
+{
+    idset_done(&s->budget, &list->index);
+    vec_done(&s->budget, &list->sites);
+    memset(list->totals, 0, sizeof(list->totals));
+}
+
+static void add_losses(struct run_summary *s, const struct profile *p)
+{
+    const struct dict *d = p->dict;
+    struct attrs set = d->attr_sets.data[p->profile_attrs];
+
+    for (uint32_t i = 0; i < set.n; i++) {
+        const struct attribute *a = &d->attributes.data[d->attr_ids.data[set.first + i]];
+        const char *key = dict_cstr(d, a->key);
+        if (strncmp(key, "vesta.preload.lost_", 19) == 0 ||
+            strcmp(key, "vesta.preload.left_out") == 0)
+            s->lost += (uint64_t)a->number;
+    }
+}
+
+void run_summary_add(struct run_summary *s, const struct profile_set *set)
+{
+    static const char *const kinds[SUMMARY_KINDS] = {"alloc", "heap", "suspects", "lock",
+                                                     "threads"};
+    uint32_t told = 0;
+
+    empty(s, &s->lists[SUMMARY_HEAP]);
+    empty(s, &s->lists[SUMMARY_SUSPECTS]);
+    for (size_t i = 0; i < set->profiles.len; i++) {
+        const struct profile *p = set->profiles.data[i];
+        for (size_t k = 0; k < SUMMARY_KINDS; k++)
+            if (strcmp(inproc_profile_kind(p), kinds[k]) == 0)
+                add_profile(s, &s->lists[k], p);
+        /* All profiles of a process say the same, and stand together. */
+        if (p->profile_attrs != told)
+            add_losses(s, p);
+        told = p->profile_attrs;
+    }
+}
+
+/* ---- Telling ---- */
+
+static int compare_by(const void *a, const void *b, void *column)
+{
+    const struct summary_site *x = a, *y = b;
+    unsigned k = *(unsigned *)column;
+
+    return x->values[k] > y->values[k] ? -1 : x->values[k] < y->values[k];
+}
+
+static void add_value(struct buf *out, double value, const char *unit)
+{
+    char text[MEASURE_TEXT_MAX];
+
+    measure_label((int64_t)value, unit, "auto", text);
+    buf_addf(out, "%10s", text);
+}
+
+static void print_sites(struct run_summary *s, struct summary_list *list, unsigned by,
+                        const char *unit, struct buf *out)
+{
+    size_t n = list->sites.len < SHOWN ? list->sites.len : SHOWN;
+
+    if (list->sites.len > 0)
+        qsort_r(list->sites.data, list->sites.len, sizeof(list->sites.data[0]), compare_by, &by);
+    for (size_t i = 0; i < n; i++) {
+        const struct summary_site *site = &list->sites.data[i];
+        if (site->values[by] <= 0)
+            break;
+        add_value(out, site->values[by], unit);
+        buf_addf(out, " %5.1f%%  %s\n", 100 * site->values[by] / list->totals[by],
+                 dict_cstr(s->names, site->name));
+    }
+}
+
+static void print_list(struct run_summary *s, enum summary_kind kind, const char *title,
+                       const char *things, const char *unit, struct buf *out)
+{
+    struct summary_list *list = &s->lists[kind];
+    char text[MEASURE_TEXT_MAX];
+
+    if (list->sites.len == 0)
+        return;
+    measure_label((int64_t)list->totals[1], unit, "auto", text);
+    buf_addf(out, "%s: %s in about %.0f %s\n", title, text, list->totals[0], things);
+    print_sites(s, list, 1, unit, out);
+}
+
+static void print_suspects(struct run_summary *s, struct buf *out)
+{
+    struct summary_list *list = &s->lists[SUMMARY_SUSPECTS];
+    unsigned by = 2;
+
+    if (list->sites.len == 0)
+        return;
+    buf_addf(out, "leak suspects: memory that stays and becomes more\n");
+    qsort_r(list->sites.data, list->sites.len, sizeof(list->sites.data[0]), compare_by, &by);
+    for (size_t i = 0; i < list->sites.len && i < 2 * SHOWN; i++) {
+        const struct summary_site *site = &list->sites.data[i];
+        char bytes[MEASURE_TEXT_MAX];
+        measure_label((int64_t)site->values[0], "bytes", "auto", bytes);
+        add_value(out, site->values[2], "bytes");
+        buf_addf(out, "/s, %s alive in about %.0f objects  %s\n", bytes, site->values[1],
+                 dict_cstr(s->names, site->name));
+    }
+}
+
+void run_summary_print(struct run_summary *s, struct buf *out)
+{
+    print_list(s, SUMMARY_ALLOC, "allocated", "objects", "bytes", out);
+    print_list(s, SUMMARY_HEAP, "alive at the end", "objects", "bytes", out);
+    print_suspects(s, out);
+    print_list(s, SUMMARY_LOCK, "waited for locks", "waits", "nanoseconds", out);
+    if (s->lists[SUMMARY_THREADS].totals[0] > 0)
+        buf_addf(out, "threads made: %.0f\n", s->lists[SUMMARY_THREADS].totals[0]);
+    if (s->lost > 0)
+        buf_addf(out, "lost: %llu samples or parts of them; the profiles say which\n",
+                 (unsigned long long)s->lost);
+}

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <stdio.h>
+
+#include "base/budget.h"
+#include "base/buf.h"
+#include "base/idset.h"
+#include "base/vec.h"
+#include "profile/profile.h"
+
+/*
+ * What a run comes down to, told at its end: the code that allocated most, what was left, leak
+ * suspects, waits for locks. Made of named profiles, window by window.
+ */
+struct summary_site {
+    uint32_t name; /* string: "function file:line" */
+    double values[3];
+};
+
+/* One list: sums by site. */
+struct summary_list {
+    struct idset index;
+    VEC(struct summary_site) sites;
+    double totals[3];
+};
+
+enum summary_kind {
+    SUMMARY_ALLOC,
+    SUMMARY_HEAP,
+    SUMMARY_SUSPECTS,
+    SUMMARY_LOCK,
+    SUMMARY_THREADS,
+    SUMMARY_KINDS
+};
+
+struct run_summary {
+    struct budget budget;
+    struct dict *names;
+    struct summary_list lists[SUMMARY_KINDS];
+    uint64_t lost;
+};
+
+void run_summary_init(struct run_summary *s);
+void run_summary_done(struct run_summary *s);
+
+/* Adds a window's profiles. Live memory and suspects are those of the last window. */
+void run_summary_add(struct run_summary *s, const struct profile_set *set);
+
+/* The site that a stack is told by: the innermost frame that is the program's own, not that of an
+ * allocator or a standard library. "function file:line" in `to`. */
+void run_summary_site(const struct dict *d, uint32_t node, struct buf *to);
+
+void run_summary_print(struct run_summary *s, struct buf *out);
