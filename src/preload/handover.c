@@ -115,9 +115,12 @@ static int open_in_directory(const char *directory, uint64_t started_ns, size_t 
     *at++ = '-';
     at = put_number(at, started_ns);
     memcpy(at, ".ring", sizeof(".ring"));
-    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return (int)syscall(SYS_openat, AT_FDCWD, path,
+                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+/* The system is called directly where libc's function is one that a thread may be cancelled in:
+ * allocating must not be. */
 static int open_file(uint64_t started_ns, size_t size)
 {
     /* Beyond this limit the kernel sends a signal. */
@@ -130,7 +133,7 @@ static int open_file(uint64_t started_ns, size_t size)
     if (fd < 0)
         fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, 1u /* MFD_CLOEXEC */);
     if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
-        close(fd);
+        syscall(SYS_close, fd);
         return -1;
     }
     return fd;
@@ -223,7 +226,7 @@ static bool make_segment(void)
     void *base = MAP_FAILED;
     if (fd >= 0) {
         base = map_at(place, size, MAP_SHARED, fd);
-        close(fd);
+        syscall(SYS_close, fd);
     }
     if (base == MAP_FAILED) {
         if (place) /* it is the parent's: nothing may be written there any more */

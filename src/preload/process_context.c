@@ -58,7 +58,8 @@ static struct context_memory *memory; /* NULL: nothing is published */
 static pid_t memory_owner;
 static bool is_child_told;
 
-/* Not pthread's: that is hooked here, and this is held for microseconds at the start. */
+/* Not pthread's: that is hooked here, and this is held for microseconds at the start. Whoever has
+ * it calls nothing that a thread may be cancelled in. */
 static void lock(void)
 {
     while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE))
@@ -173,7 +174,7 @@ static int memory_file(void)
     if (fd < 0)
         fd = (int)syscall(SYS_memfd_create, "OTEL_CTX", flags);
     if (fd >= 0 && ftruncate(fd, sizeof(struct context_memory)) < 0) {
-        close(fd);
+        syscall(SYS_close, fd);
         fd = -1;
     }
     return fd;
@@ -187,7 +188,7 @@ static int map_memory(void)
                    fd >= 0 ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
 
     if (fd >= 0)
-        close(fd);
+        syscall(SYS_close, fd);
     if (p == MAP_FAILED)
         return -ENOMEM;
     madvise(p, sizeof(*memory), MADV_DONTFORK);

@@ -311,6 +311,79 @@ static void a_wait_that_times_out_is_recorded_and_says_so(struct test *t)
     CHECK_INT(t, s.address, (uintptr_t)&semaphore);
 }
 
+/* ---- Chance, and the switch ---- */
+
+static struct preload_header *writable(void)
+{
+    return (struct preload_header *)(uintptr_t)own_header;
+}
+
+PLACE uint64_t waits_shortly(int n);
+PLACE uint64_t waits_shortly(int n)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct timespec soon = in_seconds(CLOCK_REALTIME, 0.00003);
+        uint64_t since = now_ns();
+        sem_timedwait(&semaphore, &soon);
+        sum += now_ns() - since;
+    }
+    return sum;
+}
+
+/* The chance of 1 - exp(-x), from a few terms of its series. */
+static double chance(double x)
+{
+    double sum = 0, term = 1;
+
+    if (x > 20)
+        return 1;
+    for (int i = 1; i < 100; i++) {
+        term *= -x / i;
+        sum -= term;
+    }
+    return sum;
+}
+
+/* The fewer are sampled, the more each stands for: the sum stays, here with an error of 2 %. */
+static void waits_are_sampled_without_bias(struct test *t)
+{
+    enum { WAITS = 3000, RATE = 200000 };
+    uint64_t at = 0;
+    double count = 0, ns = 0;
+    unsigned n = 0;
+
+    writable()->lock_rate = RATE;
+    waits_shortly(20); /* what was drawn for the rate before is used up */
+    own_ring_forget();
+    double waited = (double)waits_shortly(WAITS);
+    for (const struct preload_record *r; (r = own_ring_next(&at, PRELOAD_LOCK)); n++) {
+        CHECK_INT(t, r->rate, RATE);
+        double p = chance((double)r->value / r->rate);
+        count += 1 / p;
+        ns += (double)r->value / p;
+    }
+    writable()->lock_rate = 1;
+    CHECK(t, n < WAITS && n > WAITS / 10);
+    CHECK(t, count > WAITS * 0.88 && count < WAITS * 1.12);
+    CHECK(t, ns > waited * 0.86 && ns < waited * 1.1);
+}
+
+static void a_reader_switches_it_off_and_on(struct test *t)
+{
+    uint64_t at = 0;
+
+    waits_shortly(20);
+    writable()->wanted = 0;
+    own_ring_forget();
+    waits_shortly(10);
+    CHECK(t, own_ring_next(&at, PRELOAD_LOCK) == NULL);
+    writable()->wanted = PRELOAD_WANTS(PRELOAD_LOCK);
+    waits_shortly(10);
+    CHECK_INT(t, recorded("waits_shortly").n, 10);
+}
+
 /* ---- Who held it ---- */
 
 static pthread_mutex_t contended = PTHREAD_MUTEX_INITIALIZER;
@@ -545,6 +618,8 @@ static const struct test_case cases[] = {
     TEST(every_way_to_wait_is_recorded_with_its_time),
     TEST(locks_that_are_free_record_nothing),
     TEST(a_wait_that_times_out_is_recorded_and_says_so),
+    TEST(waits_are_sampled_without_bias),
+    TEST(a_reader_switches_it_off_and_on),
     TEST(the_stack_of_the_holder_is_told),
     TEST(kinds_of_mutexes_keep_their_meaning),
     TEST(threads_are_cancelled_where_they_wait),
