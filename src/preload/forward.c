@@ -30,7 +30,10 @@ static void *early_alloc(size_t n)
     if (pages > EARLY_PAGES)
         return NULL;
     size_t at = __atomic_fetch_add(&early_used, pages, __ATOMIC_RELAXED);
-    return at + pages <= EARLY_PAGES ? early[at] : NULL;
+    if (at + pages > EARLY_PAGES)
+        return NULL;
+    __atomic_fetch_add(live_filter_at(early[at]), 1, __ATOMIC_RELAXED);
+    return early[at];
 }
 
 bool early_owns(const void *p)

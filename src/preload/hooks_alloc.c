@@ -144,7 +144,7 @@ EXPORT void *calloc(size_t count, size_t size)
 
 static SLOW void free_looked_up(void *p)
 {
-    if (!p || early_owns(p))
+    if (early_owns(p))
         return;
     alloc_gone(p);
     preload_real.free(p);
@@ -152,7 +152,7 @@ static SLOW void free_looked_up(void *p)
 
 EXPORT void free(void *p)
 {
-    if (UNLIKELY(live_may_have(p))) {
+    if (UNLIKELY(live_may_have(p) && live_is_likely(p))) {
         free_looked_up(p);
         return;
     }
@@ -246,7 +246,7 @@ EXPORT void *realloc(void *p, size_t n)
 {
     if (UNLIKELY(alloc_count(n)))
         return realloc_slow(p, n, true);
-    if (UNLIKELY(live_may_have(p)))
+    if (UNLIKELY(live_may_have(p) && live_is_likely(p)))
         return realloc_slow(p, n, false);
     return preload_real.realloc(p, n);
 }

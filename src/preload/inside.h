@@ -130,6 +130,20 @@ static inline bool live_may_have(const void *p)
     return ((uintptr_t)p & LIVE_MASK) == 0;
 }
 
+/* How many of the sampled addresses have a hash. Freed memory is soon allocated again, so there are
+ * places that pass the test above a thousand times, and mostly not this one. */
+#define LIVE_FILTER_BITS 14
+extern uint16_t live_filter[1 << LIVE_FILTER_BITS] __attribute__((visibility("hidden")));
+static inline uint16_t *live_filter_at(const void *p)
+{
+    uint64_t mixed = ((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull;
+    return &live_filter[mixed >> (64 - LIVE_FILTER_BITS)];
+}
+static inline bool live_is_likely(const void *p)
+{
+    return __atomic_load_n(live_filter_at(p), __ATOMIC_RELAXED) != 0;
+}
+
 /* Between sample_begin() and sample_end(). */
 void live_add(const void *p, const struct preload_live *what);
 /* Takes it away, and says what it was (ret may be NULL); false when it was not there. Anywhere, and

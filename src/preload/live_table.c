@@ -8,6 +8,8 @@
 
 enum { WINDOW = 32, CLAIMED = 1 };
 
+uint16_t live_filter[1 << LIVE_FILTER_BITS];
+
 static size_t window_start(uint64_t key, size_t mask)
 {
     return (size_t)((key >> 4) * 0x9e3779b97f4a7c15ull >> 20) & mask & ~(size_t)7;
@@ -26,6 +28,7 @@ void live_add(const void *p, const struct preload_live *what)
                                          __ATOMIC_RELAXED))
             continue;
         s->live[at] = *what;
+        __atomic_fetch_add(live_filter_at(p), 1, __ATOMIC_RELAXED);
         __atomic_store_n(&s->keys[at], key, __ATOMIC_RELEASE);
         segment_count(&s->header->live_count);
         return;
@@ -36,7 +39,7 @@ void live_add(const void *p, const struct preload_live *what)
 bool live_remove(const void *p, struct preload_live *ret)
 {
     const struct segment *s = &segment;
-    if (!segment_is_ours() || __atomic_load_n(&s->header->live_count, __ATOMIC_RELAXED) == 0)
+    if (!live_is_likely(p) || !segment_is_ours())
         return false;
     uint64_t key = (uintptr_t)p;
     size_t start = window_start(key, s->live_mask);
@@ -50,6 +53,7 @@ bool live_remove(const void *p, struct preload_live *ret)
         if (!__atomic_compare_exchange_n(&s->keys[at], &expected, 0, false, __ATOMIC_RELEASE,
                                          __ATOMIC_RELAXED))
             return false; /* the program frees it twice, and the other was faster */
+        __atomic_fetch_sub(live_filter_at(p), 1, __ATOMIC_RELAXED);
         __atomic_fetch_sub(&s->header->live_count, 1, __ATOMIC_RELAXED);
         return true;
     }
