@@ -32,7 +32,7 @@ static void *early_alloc(size_t n)
     size_t at = __atomic_fetch_add(&early_used, pages, __ATOMIC_RELAXED);
     if (at + pages > EARLY_PAGES)
         return NULL;
-    __atomic_fetch_add(live_filter_at(early[at]), 1, __ATOMIC_RELAXED);
+    live_filter_add(early[at]);
     return early[at];
 }
 

@@ -1,9 +1,6 @@
 /*
  * malloc and its family. The hot path counts down and jumps; the rest happens once in many bytes.
- *
- * A sampled object that is to be followed is allocated on a page boundary, so free() can tell by
- * the address alone that most objects are not sampled. It is an object of the real allocator like
- * any other: whatever is done with it needs no knowledge of us.
+ * Memory that is sampled is the real allocator's like any other, and lies where that put it.
  */
 #include "preload/hooks_alloc.h"
 
@@ -48,7 +45,7 @@ void alloc_record(void *p, size_t n, const struct alloc_sample *sample, enum pre
     };
     r.stack = walk_here();
     segment_put(&r);
-    if (sample->is_live && live_may_have(p)) {
+    if (sample->is_live) {
         struct preload_live live = {
             .size = n,
             .stack = r.stack,
@@ -70,12 +67,6 @@ void alloc_gone(void *p)
         PRELOAD_PROBE_FREE(p);
 }
 
-/* Memory for a sample; where it should lie is a wish. */
-static void *sampled_alloc(size_t alignment, size_t n)
-{
-    return preload_real.aligned(alignment > SAMPLED_ALIGNMENT ? alignment : SAMPLED_ALIGNMENT, n);
-}
-
 /* ---- malloc, calloc ---- */
 
 static SLOW void *malloc_sampled(size_t n)
@@ -83,9 +74,7 @@ static SLOW void *malloc_sampled(size_t n)
     struct alloc_sample sample;
     if (!alloc_due(n, &sample))
         return preload_real.malloc(n);
-    void *p = sample.is_live ? sampled_alloc(0, n) : NULL;
-    if (!p)
-        p = preload_real.malloc(n);
+    void *p = preload_real.malloc(n);
     alloc_record(p, n, &sample, PRELOAD_WHAT_MALLOC);
     return p;
 }
@@ -97,28 +86,13 @@ EXPORT void *malloc(size_t n)
     return preload_real.malloc(n);
 }
 
-/* The real calloc knows which memory is zero already; for much memory that is worth a try. */
-static void *sampled_calloc(size_t count, size_t n)
-{
-    if (n >= 256u << 10) {
-        void *p = preload_real.calloc(count, n / count);
-        if (!p || live_may_have(p))
-            return p;
-        preload_real.free(p);
-    }
-    void *p = sampled_alloc(0, n);
-    return p ? memset(p, 0, n) : NULL;
-}
-
 static SLOW void *calloc_sampled(size_t count, size_t size)
 {
     struct alloc_sample sample;
     size_t n;
     if (__builtin_mul_overflow(count, size, &n) || !alloc_due(n, &sample))
         return preload_real.calloc(count, size);
-    void *p = sample.is_live ? sampled_calloc(count, n) : NULL;
-    if (!p)
-        p = preload_real.calloc(count, size);
+    void *p = preload_real.calloc(count, size);
     alloc_record(p, n, &sample, PRELOAD_WHAT_MALLOC);
     return p;
 }
@@ -152,15 +126,14 @@ static SLOW void free_looked_up(void *p)
 
 EXPORT void free(void *p)
 {
-    if (UNLIKELY(live_may_have(p) && live_is_likely(p))) {
+    if (UNLIKELY(live_is_likely(p))) {
         free_looked_up(p);
         return;
     }
     preload_real.free(p);
 }
 
-/* Of C23, and of jemalloc. Real ones could believe the size, and the place that belongs to it, but
- * a sampled object lies elsewhere: so they are all free(). */
+/* Of C23, and of jemalloc: what they know more than free() saves the real ones little. */
 EXPORT void free_sized(void *p, size_t n);
 EXPORT void free_sized(void *p, size_t n)
 {
@@ -192,24 +165,12 @@ EXPORT void cfree(void *p)
 
 /* ---- realloc ---- */
 
-static void *realloc_moved_to_page(void *p, size_t n)
-{
-    void *q = sampled_alloc(0, n);
-    if (!q)
-        return p;
-    memcpy(q, p, n);
-    preload_real.free(p);
-    return q;
-}
-
 static void *realloc_sampled(void *p, size_t n)
 {
     struct alloc_sample sample;
     if (!alloc_due(n, &sample))
         return preload_real.realloc(p, n);
     void *q = preload_real.realloc(p, n);
-    if (q && sample.is_live && !live_may_have(q))
-        q = realloc_moved_to_page(q, n);
     alloc_record(q, n, &sample, PRELOAD_WHAT_MALLOC);
     return q;
 }
@@ -229,7 +190,7 @@ static SLOW void *realloc_slow(void *p, size_t n, bool is_crossed)
     if (early_owns(p))
         return realloc_from_early(p, n);
     struct preload_live old;
-    bool was_live = p && live_may_have(p) && live_remove(p, &old);
+    bool was_live = live_remove(p, &old);
     void *q = is_crossed ? realloc_sampled(p, n) : preload_real.realloc(p, n);
     if (was_live && !q && n > 0) {
         if (sample_begin(PRELOAD_LIVE)) { /* it failed: the old one is still there */
@@ -246,7 +207,7 @@ EXPORT void *realloc(void *p, size_t n)
 {
     if (UNLIKELY(alloc_count(n)))
         return realloc_slow(p, n, true);
-    if (UNLIKELY(live_may_have(p) && live_is_likely(p)))
+    if (UNLIKELY(live_is_likely(p)))
         return realloc_slow(p, n, false);
     return preload_real.realloc(p, n);
 }
@@ -279,11 +240,7 @@ static SLOW void *aligned_sampled(size_t alignment, size_t n,
     struct alloc_sample sample;
     if (!alloc_due(n, &sample))
         return otherwise(alignment, n);
-    void *p = NULL;
-    if (sample.is_live && is_power_of_two(alignment))
-        p = sampled_alloc(alignment, n);
-    if (!p)
-        p = otherwise(alignment, n);
+    void *p = otherwise(alignment, n);
     alloc_record(p, n, &sample, PRELOAD_WHAT_MALLOC);
     return p;
 }
@@ -333,12 +290,7 @@ static SLOW int posix_memalign_sampled(void **ret, size_t alignment, size_t n)
     struct alloc_sample sample;
     if (!alloc_due(n, &sample))
         return real_posix_memalign(ret, alignment, n);
-    int rc = EINVAL;
-    if (sample.is_live && is_power_of_two(alignment) && alignment % sizeof(void *) == 0 &&
-        alignment < SAMPLED_ALIGNMENT)
-        rc = real_posix_memalign(ret, SAMPLED_ALIGNMENT, n);
-    if (rc != 0)
-        rc = real_posix_memalign(ret, alignment, n);
+    int rc = real_posix_memalign(ret, alignment, n);
     if (rc == 0)
         alloc_record(*ret, n, &sample, PRELOAD_WHAT_MALLOC);
     return rc;

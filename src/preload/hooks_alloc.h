@@ -12,9 +12,6 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define SLOW        __attribute__((noinline, cold))
 
-/* Where a sampled object lies, so that free() sees that it may be one. */
-#define SAMPLED_ALIGNMENT 4096
-
 /* The hot path of all allocation: true when alloc_due() must be asked. */
 static inline bool alloc_count(size_t n)
 {
@@ -23,7 +20,7 @@ static inline bool alloc_count(size_t n)
 
 struct alloc_sample {
     uint32_t rate;
-    bool is_live; /* the object is to be followed, so it has to lie where free() looks */
+    bool is_live; /* the object is to be followed */
 };
 
 /* Whether these n bytes are to be sampled. Then the memory is allocated, with nothing held (it may

@@ -67,34 +67,17 @@ static SLOW void *new_sampled(enum operator_id id, uintptr_t n, uintptr_t b, uin
     struct alloc_sample sample;
     if (!alloc_due(n, &sample))
         return real[id](n, b, c);
-    bool is_aligned = id >= OP_ZnwmSt11align_val_t;
-    size_t alignment = is_aligned && b > SAMPLED_ALIGNMENT ? b : SAMPLED_ALIGNMENT;
-    void *p = sample.is_live ? preload_real.aligned(alignment, n) : NULL;
-    if (!p)
-        p = real[id](n, b, c);
+    void *p = real[id](n, b, c);
     alloc_record(p, n, &sample, PRELOAD_WHAT_MALLOC);
     return p;
 }
 
-/* Sampled objects do not lie where objects of their size do, so the real one is not told the size.
- */
 static SLOW void *delete_looked_up(enum operator_id id, uintptr_t p, uintptr_t b, uintptr_t c)
 {
     if (p == 0 || early_owns((void *)p))
         return NULL;
     alloc_gone((void *)p);
-    switch (id) {
-    case OP_ZdlPvm:
-        return real[OP_ZdlPv](p, b, c);
-    case OP_ZdaPvm:
-        return real[OP_ZdaPv](p, b, c);
-    case OP_ZdlPvmSt11align_val_t:
-        return real[OP_ZdlPvSt11align_val_t](p, c, b);
-    case OP_ZdaPvmSt11align_val_t:
-        return real[OP_ZdaPvSt11align_val_t](p, c, b);
-    default:
-        return real[id](p, b, c);
-    }
+    return real[id](p, b, c);
 }
 
 #define X(name, is)                                                                                \
@@ -109,7 +92,7 @@ NEWS(X)
 #define X(name, is)                                                                                \
     static void *counted##name(uintptr_t p, uintptr_t b, uintptr_t c)                              \
     {                                                                                              \
-        if (UNLIKELY(live_may_have((void *)p)))                                                    \
+        if (UNLIKELY(live_is_likely((void *)p)))                                                   \
             return delete_looked_up(OP##name, p, b, c);                                            \
         return real[OP##name](p, b, c);                                                            \
     }

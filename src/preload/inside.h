@@ -123,26 +123,25 @@ void walk_thread_starts(void *frame);
 
 /* ---- live_table.c: what was sampled and is still there ---- */
 
-/* Addresses that may be sampled: all others are not looked up. */
-#define LIVE_MASK 0xfefu
-static inline bool live_may_have(const void *p)
+/*
+ * How many sampled addresses there are of each hash: 0 says that one is not sampled, and nearly all
+ * are. Addresses of a page have their counts in one cache line. A count that has become LIVE_MANY
+ * stays there.
+ */
+#define LIVE_FILTER_LINES 1024
+#define LIVE_MANY         255
+extern uint8_t live_filter[LIVE_FILTER_LINES][64]
+    __attribute__((visibility("hidden"), aligned(64)));
+static inline uint8_t *live_filter_at(const void *p)
 {
-    return ((uintptr_t)p & LIVE_MASK) == 0;
-}
-
-/* How many of the sampled addresses have a hash. Freed memory is soon allocated again, so there are
- * places that pass the test above a thousand times, and mostly not this one. */
-#define LIVE_FILTER_BITS 14
-extern uint16_t live_filter[1 << LIVE_FILTER_BITS] __attribute__((visibility("hidden")));
-static inline uint16_t *live_filter_at(const void *p)
-{
-    uint64_t mixed = ((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull;
-    return &live_filter[mixed >> (64 - LIVE_FILTER_BITS)];
+    uint64_t line = ((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15ull >> 54;
+    return &live_filter[line][(uintptr_t)p >> 4 & 63];
 }
 static inline bool live_is_likely(const void *p)
 {
     return __atomic_load_n(live_filter_at(p), __ATOMIC_RELAXED) != 0;
 }
+void live_filter_add(const void *p);
 
 /* Between sample_begin() and sample_end(). */
 void live_add(const void *p, const struct preload_live *what);

@@ -8,7 +8,20 @@
 
 enum { WINDOW = 32, CLAIMED = 1 };
 
-uint16_t live_filter[1 << LIVE_FILTER_BITS];
+uint8_t live_filter[LIVE_FILTER_LINES][64];
+
+static void filter_change(const void *p, int by)
+{
+    uint8_t *at = live_filter_at(p), was = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (was != LIVE_MANY && !__atomic_compare_exchange_n(at, &was, (uint8_t)(was + by), true,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+void live_filter_add(const void *p)
+{
+    filter_change(p, 1);
+}
 
 static size_t window_start(uint64_t key, size_t mask)
 {
@@ -28,7 +41,7 @@ void live_add(const void *p, const struct preload_live *what)
                                          __ATOMIC_RELAXED))
             continue;
         s->live[at] = *what;
-        __atomic_fetch_add(live_filter_at(p), 1, __ATOMIC_RELAXED);
+        live_filter_add(p);
         __atomic_store_n(&s->keys[at], key, __ATOMIC_RELEASE);
         segment_count(&s->header->live_count);
         return;
@@ -39,7 +52,7 @@ void live_add(const void *p, const struct preload_live *what)
 bool live_remove(const void *p, struct preload_live *ret)
 {
     const struct segment *s = &segment;
-    if (!live_is_likely(p) || !segment_is_ours())
+    if (!p || !live_is_likely(p) || !segment_is_ours())
         return false;
     uint64_t key = (uintptr_t)p;
     size_t start = window_start(key, s->live_mask);
@@ -53,7 +66,7 @@ bool live_remove(const void *p, struct preload_live *ret)
         if (!__atomic_compare_exchange_n(&s->keys[at], &expected, 0, false, __ATOMIC_RELEASE,
                                          __ATOMIC_RELAXED))
             return false; /* the program frees it twice, and the other was faster */
-        __atomic_fetch_sub(live_filter_at(p), 1, __ATOMIC_RELAXED);
+        filter_change(p, -1);
         __atomic_fetch_sub(&s->header->live_count, 1, __ATOMIC_RELAXED);
         return true;
     }
