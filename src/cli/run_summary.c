@@ -40,10 +40,14 @@ static bool starts_with_any(const char *text, const char *const *list)
 /* Code that allocates or locks for others. */
 static bool is_plumbing(const char *name, const char *file)
 {
+    /* clang-format off */
     static const char *const names[] = {
-        "std::",      "alloc::",  "core::",      "__gnu_cxx::",  "__rust_",    "__rdl_",
-        "<alloc::",   "<std::",   "<core::",     "operator new", "void std::", "__libc_",
-        "__pthread_", "pthread_", "hashbrown::", "parking_lot",  "bool std::", NULL};
+        "std::", "<std::", "void std::", "bool std::", "__gnu_cxx::", "operator new",
+        "alloc::", "<alloc::", "core::", "<core::", "__rust_", "__rdl_", "hashbrown::",
+        "parking_lot", "__libc_", "__pthread_", "pthread_", "_PyObject_Malloc", "PyObject_Malloc",
+        "_PyObject_Calloc", "PyObject_Calloc", "_PyObject_Realloc", "PyObject_Realloc", "_PyMem_",
+        "PyMem_", "PyCOND_", NULL};
+    /* clang-format on */
 
     return starts_with_any(name, names) || strstr(file, "/include/c++/") ||
            strncmp(file, "/rustc/", 7) == 0;

@@ -1,0 +1,252 @@
+"""vesta run: programs with the library inside. What they really did is counted by themselves; profiles
+must name the right function and line with the right weights."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+
+import agent
+import pytest
+from conftest import BUILD, ROOT, run_vesta, wait_for
+from test_push import Receiver
+
+WORKLOADS = ROOT / "tests" / "workloads"
+WHERE = BUILD / "src" / "preload"
+agent.BUILDS |= {
+    "inside": ["gcc", "-O2", "-g", "-pthread", f"-I{ROOT / 'include'}", "inside.c", f"-L{WHERE}",
+               f"-Wl,-rpath,{WHERE}", "-lvesta-context"],
+    "inside_leak": ["gcc", "-O2", "-g", "inside_leak.c"],
+    "inside_musl": ["musl-gcc", "-O2", "-g", "inside_leak.c"],
+    "inside_objects": ["g++", "-O2", "-g", "inside_objects.cpp"],
+    "inside_threads": ["rustc", "-g", "-O", "inside_threads.rs"],
+}
+# Samples are drawn the same each time, so nothing here depends on luck.
+ENV = {"VESTA_PRELOAD_SEED": "7", "VESTA_URL": "", "OTEL_SERVICE_NAME": ""}
+
+
+def line_of(source, site):
+    """The number of the line that is marked "site: NAME"."""
+    for number, line in enumerate((WORKLOADS / source).read_text().splitlines(), 1):
+        if f"site: {site}" in line:
+            return number
+    raise KeyError(site)
+
+
+def run(*args, env=None, **kw):
+    return run_vesta("run", *args, env={**ENV, **(env or {})}, **kw)
+
+
+def files(folder, kind):
+    return sorted(folder.glob(f"{kind}-*.pb.gz"))
+
+
+def by_name(*sources, lines=False, url=None):
+    """{name: cum} of what `vesta top` says of files, or of a selection of a server."""
+    verb = ["query", "top", "--url", url, "--from", "now-10m"] if url else ["top"]
+    if lines:
+        verb.append("-lines")
+    top = run_vesta(*verb, "--json", "-nodefraction=0", "-nodecount=1000000", *sources, check=0).json
+    return {entry["name"]: entry["cum"] for entry in top["entries"]}
+
+
+def test_a_c_programs_sites_locks_threads_and_spans_reach_a_server(server):
+    done = run("--url", server.url, "--interval", "4KiB", "--lock-interval", "1us", "--label",
+               "env=test", "--", agent.workload("inside"), check=0)
+    true = done.json
+    alloc = 'alloc_space{service.name="inside", deployment.environment.name="test"}'
+    lines = by_name(alloc, lines=True, url=server.url)
+    for site in ("small", "blocks", "zeroed", "mapped", "span"):
+        name = next(n for n in lines if n.endswith(f"inside.c:{line_of('inside.c', site)}"))
+        assert lines[name] == pytest.approx(true[site], rel=0.05), (site, lines)
+    functions = by_name(alloc, url=server.url)
+    assert functions["make_small"] == pytest.approx(true["small"], rel=0.05)
+    objects = by_name('alloc_objects{service.name="inside"}', url=server.url)
+    assert objects["make_small"] == pytest.approx(400000, rel=0.05)
+
+    heap = by_name('inuse_space{service.name="inside"}', lines=True, url=server.url)
+    kept = {n: v for n, v in heap.items() if "inside.c" in n and "main" not in n}
+    assert kept.popitem() == (f"keep_some {WORKLOADS / 'inside.c'}:{line_of('inside.c', 'kept')}",
+                              pytest.approx(true["kept"], rel=0.05))
+    assert not kept, heap
+
+    locks = by_name('delay{service.name="inside"}', url=server.url)
+    assert locks["wait_for_it"] == pytest.approx(true["lock"], rel=0.05)
+    waits = by_name('contentions{service.name="inside"}', url=server.url)
+    assert waits["wait_for_it"] == pytest.approx(true["waits"], abs=1)
+    threads = by_name('threads_created{service.name="inside"}', url=server.url)
+    assert threads["contend"] == true["threads"]
+
+    traces = run_vesta("traces", "--json", alloc, "--from", "now-10m", "--url", server.url,
+                       check=0).json
+    spans = [t for t in traces if "make_in_span" in t["stack"]]
+    labels = {(label["key"], label["value"]) for t in spans for label in t["labels"]}
+    assert ("http.route", "/cart") in labels and ("memory.kind", "malloc") in labels
+    query = urllib.parse.urlencode({"query": alloc, "trace": "ab" * 16, "from": "now-10m"})
+    linked = json.loads(server.get(f"/api/v1/stacks?{query}")[2])
+    assert linked["total"] == pytest.approx(true["span"], rel=0.05)
+    assert "make_in_span" in linked["frames"]["name"] and "make_small" not in linked["frames"]["name"]
+    assert "lost" not in done.err.decode()
+
+
+def test_a_leak_is_named_and_only_it(server):
+    done = run("--url", server.url, "--interval", "2KiB", "--window", "1s", "--types", "alloc,live",
+               "--", agent.workload("inside_leak"), check=0)
+    where = f"forget_one  {WORKLOADS / 'inside_leak.c'}:{line_of('inside_leak.c', 'leak')}"
+    told = done.err.decode().split("leak suspects:")[1].split("profiles:")[0].splitlines()[1:]
+    told = [line for line in told if "/s, " in line]
+    assert len(told) == 1 and told[0].endswith(where), done.err.decode()
+    rows = run_vesta("traces", "--json", 'inuse_space{service.name="inside_leak"}',
+                     "-tagfocus=leak.suspect=true", "--from", "now-10m", "--instant", "sum", "--url",
+                     server.url, check=0).json
+    assert rows and {row["stack"][0] for row in rows} == {"forget_one"}
+    # Others are in the profile, unmarked.
+    heap = by_name('inuse_space{service.name="inside_leak"}', "--instant", "last", url=server.url)
+    assert {"forget_one", "fill_cache", "replace_in_pool"} <= set(heap)
+
+
+def test_objects_of_cpp(tmp_path):
+    done = run("-o", tmp_path, "--interval", "2KiB", "--", agent.workload("inside_objects"),
+               env={"VESTA_PRELOAD_RING_MAX": "262144"}, check=0)
+    true = done.json
+    (alloc,), (heap,) = files(tmp_path, "alloc"), files(tmp_path, "heap")
+    functions = by_name(alloc)
+    for name, what in (("orders", "make_orders"), ("columns", "make_columns"), ("array", "keep_array")):
+        found = next(v for n, v in functions.items() if n.startswith(what))
+        assert found == pytest.approx(true[name], rel=0.05), functions
+    line = line_of("inside_objects.cpp", "array")
+    kept = {n: v for n, v in by_name(heap, lines=True).items() if n.endswith(f"objects.cpp:{line}")}
+    assert list(kept.values()) == [pytest.approx(true["array"], rel=0.05)]
+
+
+def test_threads_of_rust(tmp_path):
+    true = run("-o", tmp_path, "--interval", "8KiB", "--", agent.workload("inside_threads"),
+               check=0).json
+    functions = by_name(*files(tmp_path, "alloc"))
+    assert functions["inside_threads::fill_buffers"] == pytest.approx(true["filled"], rel=0.05)
+    heap = by_name(*files(tmp_path, "heap"))
+    assert heap["inside_threads::keep_boxes"] == pytest.approx(true["kept"], rel=0.05)
+    assert "inside_threads::fill_buffers" not in heap
+    assert max(by_name(*files(tmp_path, "threads")).values()) == true["threads"]
+
+
+def test_threads_of_python(tmp_path):
+    done = run("-o", tmp_path, "--interval", "16KiB", "--quiet", "--", sys.executable,
+               WORKLOADS / "inside_threads.py", check=0)
+    functions = by_name(*files(tmp_path, "alloc"))
+    made = [v for n, v in functions.items() if "bytearray" in n.lower()]
+    assert any(v == pytest.approx(done.json["made"], rel=0.05) for v in made), functions
+    assert max(by_name(*files(tmp_path, "threads")).values()) == done.json["threads"]
+    assert done.err == b""
+
+
+def test_a_program_of_musl_gets_its_own_library(tmp_path):
+    if not (BUILD / "libvesta-preload-musl.so").exists():
+        pytest.skip("there is no library for musl")
+    run("-o", tmp_path, "--interval", "64KiB", "--types", "alloc,live", "--",
+        agent.workload("inside_musl"), check=0)
+    assert by_name(*files(tmp_path, "alloc"))["live_shortly"] > 50 << 20
+
+
+def test_all_that_is_started_is_followed_and_nothing_is_left(tmp_path):
+    before = set(os.listdir("/dev/shm"))
+    inside = agent.workload("inside_objects")
+    script = f"for i in 1 2 3; do {inside} & done; wait; {inside}; (exec {inside}); exit 7"
+    done = run("-o", tmp_path, "--interval", "64KiB", "--types", "alloc,live", "--", "sh", "-c",
+               script, check=7)
+    assert done.text.count("orders") == 5
+    functions = by_name(*files(tmp_path, "alloc"))
+    made = next(v for n, v in functions.items() if n.startswith("make_orders"))
+    assert made == pytest.approx(5 * 60000 * 1000, rel=0.1)
+    traces = run_vesta("tags", "--json", *files(tmp_path, "alloc"), check=0).text
+    assert "process.pid" in traces
+    assert not [n for n in set(os.listdir("/dev/shm")) - before if n.startswith("vesta-run")]
+
+
+def test_what_was_preloaded_stays_and_the_terminal_is_the_commands(tmp_path):
+    done = run("-o", tmp_path, "--", "sh", "-c", "echo $LD_PRELOAD; cat", stdin=b"words\n",
+               env={"LD_PRELOAD": "libm.so.6"}, check=0)
+    first, second = done.text.splitlines()
+    assert first.split(":")[0].endswith("/libvesta-preload.so")
+    assert first.split(":")[1:] == ["libm.so.6"] and second == "words"
+
+
+def test_exit_codes_and_usage(tmp_path):
+    assert run("-o", tmp_path, "--quiet", "--", "sh", "-c", "kill -KILL $$").code == 128 + 9
+    assert run("-o", tmp_path, "--", "no-such-command").code == 127
+    assert run("-o", tmp_path, "--", tmp_path).code == 126
+    assert run().code == 2
+    for wrong in (["--types", "cpu"], ["--window", "1"], ["--label", "x"]):
+        done = run("-o", tmp_path, *wrong, "--", "true")
+        assert done.code in (1, 2) and wrong[0].encode() in done.err
+    static = tmp_path / "static"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", static], input=b"int main(){return 5;}",
+                   check=True)
+    done = run("-o", tmp_path, "--", static, check=5)
+    assert b"linked statically" in done.err
+
+
+def start(tmp_path, *args, command=("sleep", "60")):
+    return subprocess.Popen([BUILD / "vesta", "run", "-o", tmp_path, *args, "--", *command],
+                            env={**os.environ, **ENV}, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def test_signals_are_passed_on(tmp_path):
+    script = "trap 'echo got it; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    process = start(tmp_path, command=("sh", "-c", script))
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    assert out == b"got it\n" and process.returncode == 3
+
+
+def test_sampling_is_switched_on_and_off(tmp_path):
+    carrier = agent.BUILDS.setdefault("carrier", ["gcc", "-O2", "-g", "carrier.c"]) and \
+        agent.workload("carrier")
+    process = subprocess.Popen([BUILD / "vesta", "run", "-o", tmp_path, "--off", "--window",
+                                "200ms", "--interval", "64KiB", "--types", "alloc", "--", carrier],
+                               env={**os.environ, **ENV}, stdin=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    time.sleep(0.7)
+    assert not files(tmp_path, "alloc")
+    process.send_signal(signal.SIGUSR2)
+    wait_for(lambda: files(tmp_path, "alloc"))
+    process.send_signal(signal.SIGUSR2)
+
+    def is_quiet():
+        before = files(tmp_path, "alloc")
+        time.sleep(0.7)
+        return files(tmp_path, "alloc") == before
+    wait_for(is_quiet)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"sampling is on" in err and b"sampling is off" in err
+
+
+def test_a_server_that_is_busy_is_tried_again(tmp_path):
+    receiver = Receiver()
+    receiver.script = [(503, {"Retry-After": "0"}, {}), (429, {}, {})]
+    try:
+        done = run("--", agent.workload("inside_threads"),
+                   env={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+                        "OTEL_EXPORTER_OTLP_HEADERS": "x-who=me%20too",
+                        "OTEL_SERVICE_NAME": "rusty"}, check=0)
+    finally:
+        receiver.close()
+    assert [g["path"] for g in receiver.got] == ["/v1development/profiles"] * 3
+    assert len({g["body"] for g in receiver.got}) == 1
+    assert receiver.got[0]["headers"]["x-who"] == "me too"
+    assert receiver.got[0]["headers"]["content-type"] == "application/x-protobuf"
+    assert b"rusty" in receiver.got[0]["body"]
+    assert b"dropped" not in done.err
+
+
+def test_without_a_server_the_command_runs_all_the_same():
+    done = run("--url", "http://127.0.0.1:1", "--retry-for", "0", "--", agent.workload("inside_threads"),
+               check=0)
+    assert done.json["threads"] == 4
+    assert b"dropped" in done.err and b"127.0.0.1:1" in done.err
