@@ -321,7 +321,6 @@ bool segment_put(struct preload_record *r)
     }
     struct preload_record *to = &s->ring[number & (s->ring_records - 1)];
     __atomic_store_n(&to->state, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy((char *)to + sizeof(to->state), (char *)r + sizeof(r->state),
            sizeof(*r) - sizeof(r->state));
     __atomic_store_n(&to->state, (uint32_t)(number + 1), __ATOMIC_RELEASE);

@@ -32,9 +32,9 @@ struct preload_thread {
     uintptr_t stack_low, stack_end; /* of its stack, this can be read; 0: nothing is known */
     uintptr_t stack_root;           /* its outermost frame; 0: not known */
 };
-/* Initial exec: the library is there from the start, and this must cost one instruction. */
-extern __thread struct preload_thread preload_thread
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Initial exec (meson.build): the library is there from the start, and this must cost one
+ * instruction. */
+extern __thread struct preload_thread preload_thread __attribute__((visibility("hidden")));
 
 /* ---- handover.c: the shared memory ---- */
 
