@@ -8,7 +8,8 @@
 struct holder {
     uintptr_t lock; /* 0: free; HOLDER_BUSY: being written */
     uint64_t who;   /* tid and number of the stack */
-    uint32_t pid;   /* numbers of stacks are those of one process */
+    uint64_t at_ns;
+    uint32_t pid; /* numbers of stacks are those of one process */
 };
 #define HOLDERS     1024 /* a power of two */
 #define HOLDER_BUSY 1
@@ -27,7 +28,7 @@ static uint32_t this_process(void)
     return h ? h->pid : 0;
 }
 
-void holder_remember(const void *lock, uint32_t tid, uint32_t stack)
+void holder_remember(const void *lock, uint32_t tid, uint32_t stack, uint64_t at_ns)
 {
     struct holder *h = slot_of(lock);
     uintptr_t old = __atomic_load_n(&h->lock, __ATOMIC_RELAXED);
@@ -37,22 +38,42 @@ void holder_remember(const void *lock, uint32_t tid, uint32_t stack)
                                      __ATOMIC_RELAXED))
         return;
     __atomic_store_n(&h->who, (uint64_t)tid << 32 | stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->at_ns, at_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&h->pid, this_process(), __ATOMIC_RELAXED);
     __atomic_store_n(&h->lock, (uintptr_t)lock, __ATOMIC_RELEASE);
 }
 
-uint32_t holder_stack(const void *lock, uint32_t tid)
+struct held {
+    uint32_t tid, stack; /* 0: not known */
+    uint64_t at_ns;
+};
+
+static struct held look_up(const void *lock)
 {
     struct holder *h = slot_of(lock);
 
     if (__atomic_load_n(&h->lock, __ATOMIC_ACQUIRE) != (uintptr_t)lock)
-        return 0;
+        return (struct held){0};
     uint64_t who = __atomic_load_n(&h->who, __ATOMIC_RELAXED);
+    uint64_t at_ns = __atomic_load_n(&h->at_ns, __ATOMIC_RELAXED);
     uint32_t pid = __atomic_load_n(&h->pid, __ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&h->lock, __ATOMIC_RELAXED) != (uintptr_t)lock || who >> 32 != tid ||
-        pid != this_process())
-        return 0;
-    return (uint32_t)who;
+    if (__atomic_load_n(&h->lock, __ATOMIC_RELAXED) != (uintptr_t)lock || pid != this_process())
+        return (struct held){0};
+    return (struct held){(uint32_t)(who >> 32), (uint32_t)who, at_ns};
+}
+
+uint32_t holder_stack(const void *lock, uint32_t owner)
+{
+    struct held h = look_up(lock);
+    return h.tid == owner ? h.stack : 0;
+}
+
+uint32_t holder_stack_since(const void *lock, uint32_t first, uint64_t since_ns, uint64_t until_ns)
+{
+    struct held h = look_up(lock);
+    bool is_later = h.stack && h.at_ns >= since_ns && h.at_ns <= until_ns;
+
+    return is_later && (!first || until_ns - h.at_ns >= h.at_ns - since_ns) ? h.stack : first;
 }
 
 #ifdef __GLIBC__

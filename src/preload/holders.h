@@ -5,16 +5,24 @@
 #include <stdint.h>
 
 /*
- * Who holds a lock, and where it was taken: a small table of the acquisitions that were sampled,
- * which are those of locks that hurt. Newer ones replace older ones. No locks; an entry that is
- * being written is passed over.
+ * Who held a lock, and where it was taken: a small table of acquisitions that had to wait, which
+ * are those of locks that hurt. Newer ones replace older ones. No locks; an entry that is being
+ * written is passed over.
  */
 
-void holder_remember(const void *lock, uint32_t tid, uint32_t stack);
+/* This thread took it just now. Called before it can give it back. */
+void holder_remember(const void *lock, uint32_t tid, uint32_t stack, uint64_t at_ns);
 
-/* Where `tid`, which holds the lock, was last seen taking it; 0: not known. A thread that took it
- * again elsewhere, without waiting, is not noticed. */
-uint32_t holder_stack(const void *lock, uint32_t tid);
+/* Where `owner`, who has the lock, was last seen taking it; 0: not known. When it took it again
+ * since, without waiting, that was not noticed. */
+uint32_t holder_stack(const void *lock, uint32_t owner);
+
+/*
+ * Where the lock was taken by whom a thread waited for longest; 0: not known. `first` is the stack
+ * of who had it when the wait began. That, or who took it last before the wait ended: others
+ * between them are not remembered.
+ */
+uint32_t holder_stack_since(const void *lock, uint32_t first, uint64_t since_ns, uint64_t until_ns);
 
 /* The thread that holds it now, or writes; 0 if that cannot be told. musl does not tell for mutexes
  * of the default kind and for writers, and nobody tells who reads. */

@@ -93,11 +93,14 @@ __attribute__((constructor)) OUT_OF_LINE static void resolve_locks(void)
 
 struct wait {
     const void *lock;
-    uint64_t since_ns; /* 0: nobody wants to know */
-    uint32_t holder_stack;
+    uint64_t since_ns, until_ns; /* 0: nobody wants to know */
+    uint32_t first_stack;        /* of who had it when the wait began; 0: not known */
     enum preload_what what;
     bool has_it; /* it ended with the lock */
 };
+
+/* After waits as long as this the holder is remembered: it is not much, beside the wait. */
+#define REMEMBERED_NS 10000
 
 static uint64_t now_ns(void)
 {
@@ -114,52 +117,66 @@ static struct wait wait_begins(const void *lock, enum preload_what what, uint32_
     const struct preload_header *h = preload_segment;
 
     if (h && __atomic_load_n(&h->wanted, __ATOMIC_RELAXED) & PRELOAD_WANTS(PRELOAD_LOCK)) {
-        w.holder_stack = owner ? holder_stack(lock, owner) : 0;
+        w.first_stack = owner ? holder_stack(lock, owner) : 0;
         w.since_ns = now_ns();
     }
     return w;
 }
 
-static void put_wait(const struct wait *w, uint64_t waited, uint32_t rate)
+static bool is_remembered(const struct wait *w)
+{
+    return w->has_it && (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK) &&
+           w->until_ns - w->since_ns >= REMEMBERED_NS;
+}
+
+static void put_wait(const struct wait *w, uint32_t stack, uint32_t rate)
 {
     struct preload_record r = {.kind = PRELOAD_LOCK,
                                .what = (uint8_t)w->what,
-                               .stack = walk_here(),
-                               .other = w->holder_stack,
+                               .stack = stack,
                                .rate = rate,
-                               .value = waited,
+                               .time_ns = w->until_ns,
+                               .value = w->until_ns - w->since_ns,
                                .address = (uintptr_t)w->lock};
 
+    if (w->what != PRELOAD_WHAT_CONDITION && w->what != PRELOAD_WHAT_SEMAPHORE)
+        r.other = holder_stack_since(w->lock, w->first_stack, w->since_ns, w->until_ns);
     segment_put(&r);
-    if (w->has_it && (w->what == PRELOAD_WHAT_MUTEX || w->what == PRELOAD_WHAT_WRITE_LOCK))
-        holder_remember(w->lock, r.tid, r.stack);
 }
 
-OUT_OF_LINE static void wait_crossed(const struct wait *w, uint64_t waited)
+/* Either it is sampled, or the next one who waits is to know who had it. */
+OUT_OF_LINE static void wait_noticed(const struct wait *w, bool is_crossed)
 {
     struct preload_thread *t = &preload_thread;
-    uint32_t rate;
+    uint32_t rate, stack = 0;
     int kept = errno;
 
     if (sample_begin(PRELOAD_LOCK)) {
         uint32_t wanted = __atomic_load_n(&preload_segment->lock_rate, __ATOMIC_RELAXED);
-        if (sample_due(&t->lock_left, &t->lock_rate, waited, wanted, &rate))
-            put_wait(w, waited, rate);
+        uint64_t waited = w->until_ns - w->since_ns;
+        bool is_due = is_crossed && sample_due(&t->lock_left, &t->lock_rate, waited, wanted, &rate);
+        if (is_due || is_remembered(w))
+            stack = walk_here();
+        if (is_due)
+            put_wait(w, stack, rate);
+        if (is_remembered(w))
+            holder_remember(w->lock, t->tid, stack, w->until_ns);
         sample_end();
-    } else {
+    } else if (is_crossed) {
         t->lock_left = t->lock_rate = 0; /* asked again at the next one */
     }
     errno = kept;
 }
 
-static void wait_ended(const struct wait *w)
+static void wait_ended(struct wait *w)
 {
     if (w->since_ns == 0)
         return;
-    uint64_t waited = now_ns() - w->since_ns;
-    waited += waited == 0;
-    if (sample_count(&preload_thread.lock_left, waited))
-        wait_crossed(w, waited);
+    w->until_ns = now_ns();
+    w->until_ns += w->until_ns == w->since_ns;
+    bool is_crossed = sample_count(&preload_thread.lock_left, w->until_ns - w->since_ns);
+    if (is_crossed || is_remembered(w))
+        wait_noticed(w, is_crossed);
 }
 
 /* What `call` says, and the wait if it was one: also one that ended without the lock. */

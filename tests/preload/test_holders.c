@@ -10,15 +10,25 @@ static char locks[64];
 static void what_was_remembered_is_told_of_that_thread(struct test *t)
 {
     CHECK_INT(t, holder_stack(&locks[0], 7), 0);
-    holder_remember(&locks[0], 7, 70);
+    holder_remember(&locks[0], 7, 70, 100);
     CHECK_INT(t, holder_stack(&locks[0], 7), 70);
     CHECK_INT(t, holder_stack(&locks[0], 8), 0);
     CHECK_INT(t, holder_stack(&locks[1], 7), 0);
-    holder_remember(&locks[0], 8, 80);
+    holder_remember(&locks[0], 8, 80, 100);
     CHECK_INT(t, holder_stack(&locks[0], 7), 0);
     CHECK_INT(t, holder_stack(&locks[0], 8), 80);
-    holder_remember(&locks[0], 9, 0); /* no stack is nothing to remember */
+    holder_remember(&locks[0], 9, 0, 100); /* no stack is nothing to remember */
     CHECK_INT(t, holder_stack(&locks[0], 8), 80);
+}
+
+static void who_had_it_longest_of_two_is_told(struct test *t)
+{
+    holder_remember(&locks[3], 7, 70, 100);
+    CHECK_INT(t, holder_stack_since(&locks[3], 60, 101, 200), 60); /* nobody came since */
+    CHECK_INT(t, holder_stack_since(&locks[3], 0, 101, 200), 0);
+    CHECK_INT(t, holder_stack_since(&locks[3], 60, 90, 200), 70); /* 10 before, 100 after */
+    CHECK_INT(t, holder_stack_since(&locks[3], 60, 0, 110), 60);  /* 100 before, 10 after */
+    CHECK_INT(t, holder_stack_since(&locks[3], 0, 0, 110), 70);
 }
 
 static void stacks_of_the_parent_are_not_those_of_a_child(struct test *t)
@@ -26,7 +36,7 @@ static void stacks_of_the_parent_are_not_those_of_a_child(struct test *t)
     struct preload_header parent = {.pid = 1}, child = {.pid = 2}, *was = preload_segment;
 
     preload_segment = &parent;
-    holder_remember(&locks[2], 7, 70);
+    holder_remember(&locks[2], 7, 70, 100);
     CHECK_INT(t, holder_stack(&locks[2], 7), 70);
     preload_segment = &child;
     CHECK_INT(t, holder_stack(&locks[2], 7), 0);
@@ -40,7 +50,7 @@ static void *remembers(void *arg)
 
     for (uint32_t i = 0; i < 20000; i++) {
         const void *lock = &locks[i % 64];
-        holder_remember(lock, tid, tid * 1000 + i % 64);
+        holder_remember(lock, tid, tid * 1000 + i % 64, 100);
         for (uint32_t other = 1; other <= 4; other++) {
             uint32_t stack = holder_stack(lock, other);
             wrong += stack != 0 && stack != other * 1000 + i % 64;
@@ -77,6 +87,7 @@ static void mutexes_tell_who_has_them(struct test *t)
 
 static const struct test_case cases[] = {
     TEST(what_was_remembered_is_told_of_that_thread),
+    TEST(who_had_it_longest_of_two_is_told),
     TEST(stacks_of_the_parent_are_not_those_of_a_child),
     TEST(threads_never_see_halves),
     TEST(mutexes_tell_who_has_them),
