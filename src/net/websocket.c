@@ -86,8 +86,7 @@ void websocket_request(const char *host, const char *path, const uint8_t nonce[W
     buf_add_str(out, "\r\n\r\n");
 }
 
-/* What the other side makes of the key, to show that it speaks this protocol. */
-static void add_accept(const uint8_t nonce[WEBSOCKET_NONCE], struct buf *out)
+void websocket_add_accept(const uint8_t nonce[WEBSOCKET_NONCE], struct buf *out)
 {
     CLEANUP(buf_done) struct buf key = {0};
     uint8_t digest[SHA1_BYTES];
@@ -108,9 +107,9 @@ int websocket_check_reply(struct bytes head, const uint8_t nonce[WEBSOCKET_NONCE
 {
     CLEANUP(buf_done) struct buf accept = {0};
     bool upgrades = false, connects = false, accepts = false, extends = false;
-    struct bytes rest = head, line;
+    struct bytes rest = head, line = {0};
 
-    add_accept(nonce, &accept);
+    websocket_add_accept(nonce, &accept);
     if (!bytes_next_line(&rest, &line) || !bytes_start_with(line, BYTES("HTTP/1.1 101")))
         return error_set(err, -EBADMSG, "the reply to the request for a WebSocket is \"%.*s\"",
                          line.data ? (int)bytes_head(line, 60).len : 0, (const char *)line.data);

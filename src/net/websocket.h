@@ -22,6 +22,9 @@ void websocket_request(const char *host, const char *path, const uint8_t nonce[W
 int websocket_check_reply(struct bytes head, const uint8_t nonce[WEBSOCKET_NONCE],
                           struct error *err);
 
+/* Appends what the other side makes of the nonce, to show that it speaks this protocol. */
+void websocket_add_accept(const uint8_t nonce[WEBSOCKET_NONCE], struct buf *out);
+
 enum websocket_opcode {
     WEBSOCKET_CONTINUATION = 0,
     WEBSOCKET_TEXT = 1,

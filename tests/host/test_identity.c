@@ -429,6 +429,30 @@ static void types_are_added_by_rule(struct test *t)
     forget(&k);
 }
 
+static void who_may_be_attached_to_is_named(struct test *t)
+{
+    static const struct {
+        const char *config;
+        bool may_attach;
+    } all[] = {
+        {"", false},
+        {"node.attach: ['service:cart']\n", true},
+        {"node.attach: ['service:other', '/usr/bin/no*']\n", true},
+        {"node.attach: ['service:other']\n", false},
+        {"node.attach: ['*']\nexclude: ['service:cart']\n", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        struct given g = {.exe = "/usr/bin/node",
+                          .environ = BYTES("OTEL_SERVICE_NAME=cart\0"),
+                          .config = all[i].config};
+        struct known k;
+        know(t, &g, &k);
+        CHECK(t, identity_may_attach(k.found) == all[i].may_attach);
+        forget(&k);
+    }
+}
+
 static void labels_of_go_are_read_by_name(struct test *t)
 {
     struct parse_facts facts = {.is_go = true};
@@ -759,6 +783,7 @@ static const struct test_case cases[] = {
     TEST(versions_and_builds_are_found),
     TEST(filters_decide_who_is_wanted),
     TEST(types_are_added_by_rule),
+    TEST(who_may_be_attached_to_is_named),
     TEST(labels_of_go_are_read_by_name),
     TEST(the_host_has_an_identity_of_its_own),
     TEST(globs_match_in_bounded_time),

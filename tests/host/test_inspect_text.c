@@ -146,14 +146,14 @@ static void listening_sockets_near_us_are_told_from_others(struct test *t)
           tcp_line_read(BYTES("   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 "
                               "00000000     0        0 1064 1 0000000096c7cf9e 100 0 0 10 0"),
                         &l));
-    CHECK(t, l.is_listening && l.is_near);
+    CHECK(t, l.is_listening && l.is_near && l.is_loopback);
     CHECK_INT(t, l.port, 8080);
     CHECK_INT(t, l.inode, 1064);
     CHECK(t,
           tcp_line_read(BYTES("   1: 0A00000A:0050 0100000A:1234 01 00000000:00000000 00:00000000 "
                               "00000000     0        0 77 1"),
                         &l));
-    CHECK(t, !l.is_listening && !l.is_near);
+    CHECK(t, !l.is_listening && !l.is_near && !l.is_loopback);
     CHECK(t, tcp_line_read(BYTES("   0: 00000000000000000000000001000000:0016 "
                                  "00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 9 1"),
                            &l));
@@ -163,6 +163,20 @@ static void listening_sockets_near_us_are_told_from_others(struct test *t)
     CHECK(t, l.is_near);
     CHECK(t, !tcp_line_read(BYTES("  sl  local_address rem_address   st"), &l));
     CHECK(t, !tcp_line_read(BYTES("   0: 0100007F:99999 00000000:0000 0A 0 0 0 0 0 9"), &l));
+}
+
+static void signals_with_a_handler_are_told_from_others(struct test *t)
+{
+    struct bytes node = BYTES("Name:\tnode\nSigIgn:\t0000000001001000\n"
+                              "SigCgt:\t0000000100004602\nCapInh:\t0\n");
+
+    CHECK(t, status_catches(node, 10)); /* SIGUSR1 */
+    CHECK(t, status_catches(node, 2) && !status_catches(node, 1));
+    CHECK(t, !status_catches(node, 12) && !status_catches(node, 0) && !status_catches(node, 65));
+    CHECK(t, !status_catches(BYTES("SigCgt:\t0000000100004402\n"), 10));
+    CHECK(t, !status_catches(BYTES("SigIgn:\tffffffffffffffff\n"), 10));
+    CHECK(t, !status_catches(BYTES("SigCgt:\tx\n"), 10));
+    CHECK(t, !status_catches(BYTES(""), 10));
 }
 
 static void damaged_answers_are_not_believed(struct test *t)
@@ -221,6 +235,7 @@ static const struct test_case cases[] = {
     TEST(status_tells_user_and_inner_pid),
     TEST(only_variables_asked_for_are_picked_and_the_first_counts),
     TEST(listening_sockets_near_us_are_told_from_others),
+    TEST(signals_with_a_handler_are_told_from_others),
     TEST(damaged_answers_are_not_believed),
     TEST(a_small_budget_refuses_an_answer),
 };
