@@ -406,7 +406,9 @@ static int start_workers(struct agent *a, struct error *err)
     if (r == 0)
         r = worker_new(a->loop, &parse_worker, &a->parser, err);
     if (r == 0 && a->relay && a->config->node_attach.n > 0)
-        r = worker_new(a->loop, &attach_worker, &a->attacher, err);
+        r = worker_new(a->loop,
+                       a->config->node_containers ? &attach_worker_everywhere : &attach_worker,
+                       &a->attacher, err);
     return r;
 }
 
@@ -741,7 +743,9 @@ void agent_finish(struct agent *a, void (*done)(void *arg), void *arg)
 
 uint64_t agent_also_needs(const struct agent_config *c)
 {
-    return c->node_attach.n > 0 ? (uint64_t)1 << CAP_KILL : 0;
+    if (c->node_attach.n == 0)
+        return 0;
+    return (uint64_t)1 << CAP_KILL | (uint64_t)c->node_containers << CAP_SYS_ADMIN;
 }
 
 static void free_window(struct window *w)

@@ -124,7 +124,7 @@ static int profile(int argc, char **argv)
     if (r == 0 && !c->keep_root)
         r = rights_drop(agent_also_needs(c), &err);
     if (r == 0 && !c->keep_root)
-        r = rights_filter(&err);
+        r = rights_filter(c->node_attach.n > 0 && c->node_containers, &err);
     if (r == 0)
         loop_run(run.loop);
     agent_free(run.agent);

@@ -55,6 +55,7 @@ int rights_drop(uint64_t also, struct error *err);
 /*
  * Refuses, with EPERM, the system calls that neither the agent nor its children ever make:
  * executing, attaching, mounting, loading modules, opening by handle, io_uring, odd kinds of
- * sockets... It passes to all children. -EINVAL where the kernel has no filters.
+ * sockets... With `enters_networks`, networks of other processes may be entered. It passes to all
+ * children. -EINVAL where the kernel has no filters.
  */
-int rights_filter(struct error *err);
+int rights_filter(bool enters_networks, struct error *err);

@@ -2,6 +2,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -122,7 +123,7 @@ static void end_if(struct program *p, uint32_t value, uint32_t verdict)
     end(p, verdict);
 }
 
-static void make_program(struct program *p)
+static void make_program(struct program *p, bool enters_networks)
 {
     load(p, offsetof(struct seccomp_data, arch));
     add(p, BPF_JMP | BPF_JEQ | BPF_K, FILTER_ARCH, 1, 0);
@@ -132,6 +133,12 @@ static void make_program(struct program *p)
     add(p, BPF_JMP | BPF_JGE | BPF_K, FOREIGN_CALLS, 0, 1);
     end(p, REFUSE);
 #endif
+    if (enters_networks) {
+        add(p, BPF_JMP | BPF_JEQ | BPF_K, __NR_setns, 0, 4);
+        load(p, offsetof(struct seccomp_data, args[1]));
+        end_if(p, CLONE_NEWNET, SECCOMP_RET_ALLOW);
+        end(p, REFUSE);
+    }
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
         end_if(p, (uint32_t)refused[i], REFUSE);
 
@@ -143,10 +150,10 @@ static void make_program(struct program *p)
     end(p, REFUSE);
 }
 
-int rights_filter(struct error *err)
+int rights_filter(bool enters_networks, struct error *err)
 {
     struct program p = {.n = 0};
-    make_program(&p);
+    make_program(&p, enters_networks);
     struct sock_fprog program = {.len = p.n, .filter = p.code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)

@@ -154,6 +154,10 @@ static const struct config_key keys[] = {
      "Younger processes are not attached to: a program that is starting may not be ready for a "
      "signal.",
      .min = SECOND_NS, .max = 86400 * SECOND_NS},
+    {"node.containers", CONFIG_BOOL, AT(node_containers), "false",
+     "Processes in networks of their own, as in containers, are attached to as well. To enter "
+     "their "
+     "networks the agent keeps CAP_SYS_ADMIN."},
 
     {"cache.dir", CONFIG_STRING, AT(cache_dir), "/var/cache/vesta",
      "Where names of code are kept, by build id. Set to nothing, nowhere."},

@@ -72,6 +72,7 @@ struct agent_config {
     int64_t node_sampling_ns;       /* between CPU samples: 10 ms */
     uint64_t node_heap_bytes;       /* between heap samples: 512 KiB */
     int64_t node_min_age_ns;        /* of a process: 10 s */
+    bool node_containers;           /* in networks of their own as well: off */
 
     /* Manners. */
     const char *mode;          /* off, low, normal, burst */

@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -165,21 +167,36 @@ static int check_port(const struct target *t, struct buf *ret, struct error *err
 
 /* ---- Connecting */
 
+/* A socket is of the network that its maker is in at that moment, and stays so. */
+static int make_socket(const struct target *t, struct error *err)
+{
+    int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    bool is_ours = inspect_shares_network(t);
+    CLEANUP(closep) int ours = is_ours ? -1 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    CLEANUP(closep) int theirs = is_ours ? -1 : openat(t->fd, "ns/net", O_RDONLY | O_CLOEXEC);
+
+    if (!is_ours && (ours < 0 || theirs < 0 || setns(theirs, CLONE_NEWNET) < 0))
+        return error_set(err, -errno, "could not enter its network: %m");
+    int fd = socket(AF_INET, type, 0), r = fd < 0 ? -errno : 0;
+    if (!is_ours && setns(ours, CLONE_NEWNET) < 0)
+        _exit(1); /* nobody may be looked at from there */
+    return r < 0 ? error_set(err, r, "could not make a socket: %s", strerror(-r)) : fd;
+}
+
 /* Loopback, and not waiting: whoever is handed the descriptor does. */
-static int connect_to(const struct listener *l, struct worker_answer *a, struct error *err)
+static int connect_to(const struct target *t, const struct listener *l, struct worker_answer *a,
+                      struct error *err)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     uint8_t port[2];
 
-    a->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (a->fd < 0 || (connect(a->fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
-                      errno != EINPROGRESS)) {
-        int r = -errno;
-        closep(&a->fd);
-        a->fd = -1;
-        return error_set(err, r, "could not connect to its inspector: %s", strerror(-r));
-    }
+    CLEANUP(closep) int fd = make_socket(t, err);
+    if (fd < 0)
+        return fd;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS)
+        return error_set(err, -errno, "could not connect to its inspector: %m");
+    a->fd = TAKE_FD(fd);
     le16_put(port, l->port);
     buf_add(&a->data, port, sizeof(port));
     return 0;
@@ -219,22 +236,33 @@ static int wait_for_inspector(const struct target *t, const struct buf *before,
     return error_set(err, -ENXIO, "SIGUSR1 opened no inspector in %d s", OPEN_S);
 }
 
-static int open_inspector(const struct target *t, const struct stat_text *before,
+/* Before anything is sent: what is opened must be closed again. */
+static int check_network(const struct target *t, bool may_enter, struct error *err)
+{
+    if (inspect_shares_network(t))
+        return 0;
+    CLEANUP(closep) int fd = may_enter ? make_socket(t, err) : -1;
+    if (fd < 0)
+        return error_set(err, -ENOTSUP, "it is in a network of its own");
+    return 0;
+}
+
+static int open_inspector(const struct target *t, const struct stat_text *before, bool may_enter,
                           struct worker_answer *a, struct error *err)
 {
     CLEANUP(buf_done) struct buf listeners = {0};
     struct listener found;
 
-    if (!inspect_shares_network(t))
-        return error_set(err, -ENOTSUP, "it is in a network of its own");
-    int r = check_owner(t, err);
+    int r = check_network(t, may_enter, err);
+    if (r == 0)
+        r = check_owner(t, err);
     if (r == 0)
         r = check_port(t, &listeners, err);
     if (r == 0)
         r = send_signal(t, before, err);
     if (r == 0)
         r = wait_for_inspector(t, &listeners, &found, err);
-    return r < 0 ? r : connect_to(&found, a, err);
+    return r < 0 ? r : connect_to(t, &found, a, err);
 }
 
 static int connect_again(const struct target *t, uint16_t port, struct worker_answer *a,
@@ -242,9 +270,9 @@ static int connect_again(const struct target *t, uint16_t port, struct worker_an
 {
     struct listener found;
 
-    if (!inspect_shares_network(t) || !find_listener(t, NULL, port, &found))
+    if (!find_listener(t, NULL, port, &found))
         return error_set(err, -ENOENT, "its inspector is closed");
-    return connect_to(&found, a, err);
+    return connect_to(t, &found, a, err);
 }
 
 static int serve(void *state, const struct worker_question *q, struct worker_answer *a,
@@ -254,7 +282,6 @@ static int serve(void *state, const struct worker_question *q, struct worker_ans
     struct stat_text before = {0};
     struct target t = {.fd = -1};
 
-    (void)state;
     if (q->data.len != QUESTION_LEN)
         return error_set(err, -EBADMSG, "a question is damaged");
     uint16_t port = le16_get(q->data.data + 12);
@@ -262,18 +289,39 @@ static int serve(void *state, const struct worker_question *q, struct worker_ans
     if (r == 0)
         r = target_check(&t, le64_get(q->data.data + 4), &room, &before, err);
     if (r == 0)
-        r = port == 0 ? open_inspector(&t, &before, a, err) : connect_again(&t, port, a, err);
+        r = port == 0 ? open_inspector(&t, &before, state != NULL, a, err)
+                      : connect_again(&t, port, a, err);
     closep(&t.fd);
     return r;
 }
 
+static void *start(void *arg)
+{
+    return arg;
+}
+
+#define CAPABILITIES                                                                               \
+    ((uint64_t)1 << CAP_KILL | (uint64_t)1 << CAP_SYS_PTRACE | (uint64_t)1 << CAP_DAC_READ_SEARCH)
+
 const struct worker_kind attach_worker = {
     .name = "vesta-attacher",
     .deadline_ns = DEADLINE_NS,
-    .capabilities = (uint64_t)1 << CAP_KILL | (uint64_t)1 << CAP_SYS_PTRACE |
-                    (uint64_t)1 << CAP_DAC_READ_SEARCH,
+    .capabilities = CAPABILITIES,
     .memory_max = MEMORY_MAX,
     .may_open = true,
     .may_attach = true,
     .serve = serve,
+};
+
+const struct worker_kind attach_worker_everywhere = {
+    .name = "vesta-attacher",
+    .deadline_ns = DEADLINE_NS,
+    .capabilities = CAPABILITIES | (uint64_t)1 << CAP_SYS_ADMIN,
+    .memory_max = MEMORY_MAX,
+    .may_open = true,
+    .may_attach = true,
+    .may_enter = true,
+    .serve = serve,
+    .start = start,
+    .start_arg = (void *)(uintptr_t) "enters", /* serve() has it as its state */
 };

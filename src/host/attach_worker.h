@@ -12,10 +12,10 @@
  * this host, and look at processes; it reads nothing of what an inspector says. The caller knows
  * that the process is Node: this worker knows whether it can take the signal.
  *
- * The signal is sent only when the process has a handler for it (to others it is deadly), is in our
- * network, has no inspector, was not told about one by its owner (--inspect..., --debug-port, also
- * in NODE_OPTIONS: then the port might be open to others), and nobody else has the inspector's
- * usual port.
+ * The signal is sent only when the process has a handler for it (to others it is deadly), is in a
+ * network that the worker may connect in, has no inspector, was not told about one by its owner
+ * (--inspect..., --debug-port, also in NODE_OPTIONS: then the port might be open to others), and
+ * nobody else has the inspector's usual port.
  */
 #define ATTACH_PORT 9229 /* where inspectors open, unless told otherwise */
 
@@ -35,4 +35,5 @@ void attach_question_again(uint32_t pid, uint64_t start_ns, uint16_t port, struc
 /* The port, of an answer to either. -EBADMSG. */
 int attach_read(struct bytes answer, uint16_t *ret_port, struct error *err);
 
-extern const struct worker_kind attach_worker;
+/* In our network only; and in those of containers, which takes CAP_SYS_ADMIN. */
+extern const struct worker_kind attach_worker, attach_worker_everywhere;

@@ -42,6 +42,7 @@ struct worker_kind {
     bool may_open;         /* files and processes, to read; else only what it is handed: opening a
                               path then fails, and other system calls that it has no use for kill it */
     bool may_attach;       /* SIGUSR1 to processes, and TCP connections */
+    bool may_enter;        /* networks of processes */
 
     /* In the child, for each question: 0 or a negative errno with words. */
     int (*serve)(void *state, const struct worker_question *q, struct worker_answer *a,

@@ -3,6 +3,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -191,6 +192,8 @@ int worker_filter(const struct worker_kind *kind)
         when(&p, (uint32_t)refused[i], SECCOMP_RET_ERRNO | EACCES);
     if (kind->may_attach)
         when_attaching(&p);
+    if (kind->may_enter)
+        when_argument(&p, __NR_setns, 1, CLONE_NEWNET);
     when_not_executable(&p, __NR_mmap);
     when_not_executable(&p, __NR_mprotect);
     when_fcntl(&p);

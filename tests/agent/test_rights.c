@@ -130,7 +130,7 @@ static void work_on(struct test *t)
     struct error err;
     CHECK_INT(t, rights_become("nobody", &err), 0);
     CHECK_INT(t, rights_drop(0, &err), 0);
-    CHECK_INT(t, rights_filter(&err), 0);
+    CHECK_INT(t, rights_filter(false, &err), 0);
 
     /* What the agent goes on with: samples, other users' mappings and files, BPF, children. */
     CHECK(t, sample_init() >= 0);
@@ -170,7 +170,7 @@ static void what_the_agent_needs_still_works(struct test *t)
 static void try_the_refused(struct test *t)
 {
     struct error err;
-    CHECK_INT(t, rights_filter(&err), 0);
+    CHECK_INT(t, rights_filter(false, &err), 0);
 #define REFUSED(call)                                                                              \
     do {                                                                                           \
         errno = 0;                                                                                 \

@@ -40,38 +40,47 @@ setInterval(() => { burnCpu(2e6); keepMemory(); }, 10);
 """
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def enter_own_network():
+    if LIBC.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:  # ip link set lo up
+        fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))
+
+
 @pytest.fixture(autouse=True)
 def own_network():
-    libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net") as before:
-        if libc.unshare(CLONE_NEWNET) != 0:
-            pytest.skip("no network of its own can be made here")
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:  # ip link set lo up
-                fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))
-            yield
-        finally:
-            assert libc.setns(before.fileno(), CLONE_NEWNET) == 0
+            enter_own_network()
+        except OSError:
+            pytest.skip("no network of its own can be made here")
+        yield
+        assert LIBC.setns(before.fileno(), CLONE_NEWNET) == 0
 
 
 class Program:
     """A Node program, and what it says."""
 
-    def __init__(self, folder, name, source, *options):
+    def __init__(self, folder, name, source, *options, is_apart=False):
         script = folder / f"{name}.js"
         script.write_text(source)
         self.err, self.out = folder / f"{name}.err", folder / f"{name}.out"
         env = {k: v for k, v in os.environ.items() if k != "NODE_OPTIONS"}
         self.process = subprocess.Popen(["node", *options, script], stdout=open(self.out, "wb"),
                                         stderr=open(self.err, "wb"),
-                                        env={**env, "OTEL_SERVICE_NAME": name})
+                                        env={**env, "OTEL_SERVICE_NAME": name},
+                                        preexec_fn=enter_own_network if is_apart else None)
         self.pid = self.process.pid
 
     def said(self, text):
         return len(re.findall(text, self.out.read_text() + self.err.read_text()))
 
     def answers(self):
-        with socket.create_connection(("127.0.0.1", int(self.out.read_text()))) as s:
+        port = int(wait_for(self.out.read_text))
+        with socket.create_connection(("127.0.0.1", port)) as s:
             s.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return s.recv(100).startswith(b"HTTP/1.1 200")
 
@@ -80,8 +89,8 @@ class Program:
 def program(tmp_path):
     started = []
 
-    def new(*args):
-        started.append(Program(tmp_path, *args))
+    def new(*args, **kw):
+        started.append(Program(tmp_path, *args, **kw))
         return started[-1]
 
     yield new
@@ -105,9 +114,9 @@ def new_agent(tmp_path):
         agent.stop()
 
 
-def is_open():
-    """Whether somebody listens on the port of inspectors."""
-    lines = pathlib.Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+def is_open(where="thread-self"):
+    """Whether somebody listens on the port of inspectors, in the network of a process."""
+    lines = pathlib.Path(f"/proc/{where}/net/tcp").read_text().splitlines()[1:]
     return any(line.split()[1].endswith(f":{PORT:04X}") and line.split()[3] == "0A"
                for line in lines)
 
@@ -117,8 +126,8 @@ def names_of_children(agent):
     return {n.removeprefix("vesta-")[:8] for n in names}
 
 
-def written(agent, kind):
-    found = sorted((agent.folder / "out").glob(f"*-{kind}-*.pb.gz"))
+def written(agent, kind, service="attach-shop"):
+    found = sorted((agent.folder / "out").glob(f"{service}-{kind}-*.pb.gz"))
     return [f for f in found if f.with_name(f.name + ".json").exists()]
 
 
@@ -128,8 +137,11 @@ def of_functions(profile, name):
 
 def test_profiles_name_what_burns_and_what_keeps(program, new_agent):
     shop = program("attach-shop", SERVICE)
-    agent = new_agent("--node-attach", "service:attach-*", *QUICK)
+    boxed = program("attach-boxed", SERVICE, is_apart=True)
+    agent = new_agent("--node-attach", "service:attach-*", "--node-containers", *QUICK)
     wait_for(lambda: len(written(agent, "cpu")) >= 2 and len(written(agent, "inuse_space")) >= 2)
+    wait_for(lambda: written(agent, "cpu", "attach-boxed"))
+    assert of_functions(written(agent, "cpu", "attach-boxed")[0], "burnCpu") > 0
 
     cpu, heap = written(agent, "cpu")[0], written(agent, "inuse_space")[0]
     total = sum(stacks(cpu).values())
@@ -140,7 +152,8 @@ def test_profiles_name_what_burns_and_what_keeps(program, new_agent):
     assert about["service"] == "attach-shop"
 
     wait_for(lambda: not is_open())
-    assert shop.answers()
+    wait_for(lambda: not is_open(boxed.pid))
+    assert shop.answers() and boxed.process.poll() is None
     assert shop.said("Debugger listening on ws://127.0.0.1:9229/") >= 2
     assert "vesta_agent_node_samples_total" in agent.get("/metrics")
 
@@ -177,20 +190,22 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
                                     "process.off('SIGUSR1', f);" + wait)
     told = program("left-told", wait, "--inspect-port=9333")
     own = program("left-own", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
+    apart = program("left-apart", wait, is_apart=True)
     other = program("other", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
-    wait_for(lambda: all(p.said("ready") for p in (deadly, told, own, other)))
+    wait_for(lambda: all(p.said("ready") for p in (deadly, told, own, apart, other)))
     agent = new_agent("--node-attach", "service:left-*", *QUICK)
     unasked = new_agent(*QUICK)
 
     for p, why in ((deadly, "it has no handler for SIGUSR1, which would end it"),
                    (told, "its owner has said something about its inspector"),
+                   (apart, "it is in a network of its own"),
                    (own, "SIGUSR1 opened no inspector in 3 s")):
         wait_for(lambda: f"process {p.pid} is not attached to: {why}" in agent.log)
     wait_for(lambda: own.said("a signal"))
     time.sleep(1)
     assert own.said("a signal") == 1  # and never again
     assert not is_open()
-    for p in (deadly, told, own, other):
+    for p in (deadly, told, own, apart, other):
         assert p.process.poll() is None
         assert p.said("Debugger listening") == 0
     assert other.said("a signal") == 0
@@ -228,5 +243,5 @@ def test_a_program_that_ends_does_not_wait_for_the_window(program, new_agent):
     time.sleep(0.5)
     ends.process.terminate()
     assert ends.process.wait(10) == 7
-    wait_for(lambda: written(agent, "cpu"))  # what there was of it
-    assert of_functions(written(agent, "cpu")[0], "burnCpu") > 0
+    # What there was of it.
+    assert of_functions(wait_for(lambda: written(agent, "cpu", "attach-ends"))[0], "burnCpu") > 0
