@@ -17,7 +17,7 @@
 
 #define MS_NS     ((int64_t)1000000)
 #define CALL_NS   (5000 * MS_NS) /* of one question: programs may be busy */
-#define HURRY_NS  (600 * MS_NS)  /* of all that is said once there is no time left */
+#define HURRY_NS  (1200 * MS_NS) /* of all that is said once there is no time left */
 #define LIST_MAX  ((size_t)64 << 10)
 #define HEAD_MAX  ((size_t)8 << 10)
 #define HOST      "127.0.0.1:9229" /* whatever the port: an address, so that it is let in */
