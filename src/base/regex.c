@@ -1,6 +1,7 @@
 #include "base/regex.h"
 
 #include <errno.h>
+#include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -15,6 +16,17 @@ struct regex {
 
 /* Steps one match may take; a name is short, so an honest pattern needs far fewer. */
 #define MATCH_LIMIT 1000000
+
+/* The machine code that PCRE2 10.42 makes for these finds no character past ASCII when a text may
+ * be invalid UTF-8. */
+static bool has_misread_escape(struct bytes pattern)
+{
+    for (size_t i = 0; i + 1 < pattern.len; i++) {
+        if (pattern.data[i] == '\\' && memchr("DSW", pattern.data[++i], 3))
+            return true;
+    }
+    return false;
+}
 
 int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
 {
@@ -31,7 +43,8 @@ int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
                          (size_t)at + 1, why);
     }
     /* Without a JIT the interpreter does the same work more slowly. */
-    (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    if (!has_misread_escape(pattern))
+        (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
 
     struct regex *re = must_calloc(1, sizeof(*re));
     re->code = compiled;

@@ -88,6 +88,15 @@ static void own_rules_have_groups_and_any_divider(struct test *t)
     check_text(t, m, STORE_VALUES, "\xc3\xa4", "-\xc3\xa4-");
 }
 
+static void letters_past_ascii_are_no_spaces(struct test *t)
+{
+    CLEANUP(mask_freep)
+    struct mask *m = mask_of(
+        t, false, (const char *const[]){"labels: /key=\\S+/key=***/", "paths: /\\D\\W/-/", NULL});
+    check_text(t, m, STORE_VALUES, "key=\xc3\x9fxyz x", "key=*** x");
+    check_text(t, m, STORE_PATHS, "1\xc3\xa4\xe2\x82\xac", "1-");
+}
+
 static void faults_name_the_rule(struct test *t)
 {
     static const char *const cases[][2] = {
@@ -269,6 +278,7 @@ static const struct test_case cases[] = {
     TEST(built_in_rules_hide_secrets),
     TEST(built_in_rules_leave_the_rest_alone),
     TEST(own_rules_have_groups_and_any_divider),
+    TEST(letters_past_ascii_are_no_spaces),
     TEST(faults_name_the_rule),
     TEST(what_cannot_be_looked_at_is_hidden),
     TEST(each_string_is_looked_at_once),
