@@ -46,46 +46,80 @@ static bool is_plumbing(const char *name, const char *file)
         "alloc::", "<alloc::", "core::", "<core::", "__rust_", "__rdl_", "hashbrown::",
         "parking_lot", "__libc_", "__pthread_", "pthread_", "_PyObject_Malloc", "PyObject_Malloc",
         "_PyObject_Calloc", "PyObject_Calloc", "_PyObject_Realloc", "PyObject_Realloc", "_PyMem_",
-        "PyMem_", "PyCOND_", NULL};
+        "PyMem_", "PyCOND_", "v8::", "node::", "Builtins_", NULL};
     /* clang-format on */
 
     return starts_with_any(name, names) || strstr(file, "/include/c++/") ||
            strncmp(file, "/rustc/", 7) == 0;
 }
 
-static const struct line *site_of(const struct dict *d, uint32_t node)
+static const char *base_name(const char *path)
 {
-    const struct line *first = NULL;
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Of libc, the loader, C++; or made at run time and not named. Whoever called it is meant. */
+static bool is_of_system(const struct dict *d, const struct location *l)
+{
+    static const char *const names[] = {"libc.",      "libc-", "ld-linux",   "ld-musl", "ld-2",
+                                        "libpthread", "libm.", "libstdc++.", "libgcc_", NULL};
+
+    const char *file = dict_cstr(d, d->mappings.data[l->mapping].file);
+    bool is_made =
+        l->n_lines == 0 && starts_with_any(file, (const char *[]){"/tmp/perf-", "//", NULL});
+
+    return is_made || starts_with_any(base_name(file), names);
+}
+
+struct site {
+    const struct location *location;
+    const struct line *line; /* NULL: it has no name */
+};
+
+static struct site site_of(const struct dict *d, uint32_t node)
+{
+    struct site first = {0};
 
     for (; node != 0; node = d->node_parent.data[node]) {
         const struct location *l = &d->locations.data[d->node_location.data[node]];
+        bool is_system = is_of_system(d, l);
         for (uint32_t i = 0; i < l->n_lines; i++) {
             const struct line *line = &d->lines.data[l->first_line + i];
             const struct function *f = &d->functions.data[line->function];
-            first = first ? first : line;
-            if (line->line > 0 && !is_plumbing(dict_cstr(d, f->name), dict_cstr(d, f->file)))
-                return line;
+            if (!first.location)
+                first = (struct site){l, line};
+            if (!is_system && !is_plumbing(dict_cstr(d, f->name), dict_cstr(d, f->file)))
+                return (struct site){l, line};
         }
+        if (!first.location)
+            first.location = l;
+        if (l->n_lines == 0 && !is_system)
+            return (struct site){l, NULL};
     }
     return first;
 }
 
 void run_summary_site(const struct dict *d, uint32_t node, struct buf *to)
 {
-    const struct line *line = site_of(d, node);
+    struct site site = site_of(d, node);
 
-    if (!line) {
-        const struct location *l = &d->locations.data[d->node_location.data[node]];
-        const char *file = dict_cstr(d, d->mappings.data[l->mapping].file);
-        const char *slash = strrchr(file, '/');
-        buf_addf(to, "%s 0x%llx", slash ? slash + 1 : file, (unsigned long long)l->address);
+    if (!site.location) {
+        buf_add_str(to, "[no stack]");
         return;
     }
-    const struct function *f = &d->functions.data[line->function];
+    if (!site.line) {
+        const struct mapping *m = &d->mappings.data[site.location->mapping];
+        buf_addf(to, "%s+0x%llx", base_name(dict_cstr(d, m->file)),
+                 (unsigned long long)(site.location->address - m->start + m->offset));
+        return;
+    }
+    const struct function *f = &d->functions.data[site.line->function];
     const char *file = dict_cstr(d, f->file);
     buf_addf(to, "%s", dict_cstr(d, f->name));
-    if (*file)
-        buf_addf(to, "  %s:%lld", file, (long long)line->line);
+    if (*file && site.line->line > 0)
+        buf_addf(to, "  %s:%lld", file, (long long)site.line->line);
 }
 
 /* ---- Adding up ---- */
@@ -103,11 +137,25 @@ static struct summary_site *site_in(struct run_summary *s, struct summary_list *
     return &vec_last(&list->sites);
 }
 
-static void add_profile(struct run_summary *s, struct summary_list *list, const struct profile *p)
+/* Threads that wait for work are no trouble: their waits are a list of their own. */
+static struct summary_list *list_of(struct run_summary *s, enum summary_kind kind,
+                                    const struct profile *p, size_t row)
+{
+    const struct dict *d = p->dict;
+    uint32_t key = kind == SUMMARY_LOCK ? dict_find_string(d, BYTES("lock.kind")) : 0;
+    uint32_t a = key ? dict_attrs_get(d, profile_attrs(p, row), key) : 0;
+    const char *what = a ? dict_cstr(d, d->attributes.data[a].text) : "";
+    bool is_idle = strcmp(what, "condition") == 0 || strcmp(what, "semaphore") == 0;
+
+    return &s->lists[is_idle ? SUMMARY_CONDITIONS : kind];
+}
+
+static void add_profile(struct run_summary *s, enum summary_kind kind, const struct profile *p)
 {
     CLEANUP(buf_done) struct buf text = {0};
 
     for (size_t i = 0; i < p->n_samples; i++) {
+        struct summary_list *list = list_of(s, kind, p, i);
         buf_clear(&text);
         run_summary_site(p->dict, p->node[i], &text);
         struct summary_site *site = site_in(s, list, dict_string(s->names, buf_bytes(&text)));
@@ -142,17 +190,16 @@ static void add_losses(struct run_summary *s, const struct profile *p)
 
 void run_summary_add(struct run_summary *s, const struct profile_set *set)
 {
-    static const char *const kinds[SUMMARY_KINDS] = {"alloc", "heap", "suspects", "lock",
-                                                     "threads"};
+    static const char *const kinds[] = {"alloc", "heap", "suspects", "lock", "threads"};
     uint32_t told = 0;
 
     empty(s, &s->lists[SUMMARY_HEAP]);
     empty(s, &s->lists[SUMMARY_SUSPECTS]);
     for (size_t i = 0; i < set->profiles.len; i++) {
         const struct profile *p = set->profiles.data[i];
-        for (size_t k = 0; k < SUMMARY_KINDS; k++)
+        for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
             if (strcmp(inproc_profile_kind(p), kinds[k]) == 0)
-                add_profile(s, &s->lists[k], p);
+                add_profile(s, (enum summary_kind)k, p);
         /* All profiles of a process say the same, and stand together. */
         if (p->profile_attrs != told)
             add_losses(s, p);
@@ -233,6 +280,8 @@ void run_summary_print(struct run_summary *s, struct buf *out)
     print_list(s, SUMMARY_HEAP, "alive at the end", "objects", "bytes", out);
     print_suspects(s, out);
     print_list(s, SUMMARY_LOCK, "waited for locks", "waits", "nanoseconds", out);
+    print_list(s, SUMMARY_CONDITIONS, "waited for conditions and semaphores", "waits",
+               "nanoseconds", out);
     if (s->lists[SUMMARY_THREADS].totals[0] > 0)
         buf_addf(out, "threads made: %.0f\n", s->lists[SUMMARY_THREADS].totals[0]);
     if (s->lost > 0)

@@ -30,6 +30,7 @@ enum summary_kind {
     SUMMARY_SUSPECTS,
     SUMMARY_LOCK,
     SUMMARY_THREADS,
+    SUMMARY_CONDITIONS,
     SUMMARY_KINDS
 };
 

@@ -12,10 +12,12 @@
  * A segment as the library makes it, in a memfd, for tests of those who read it. Where things are
  * is said here once; the tests write through the mapping, as the library does.
  */
+#ifndef WRITER_RECORDS
 #define WRITER_RECORDS 256
 #define WRITER_TEXTS   ((size_t)256 << 10)
 #define WRITER_LIVE    1024
 #define WRITER_MODULES ((size_t)16 << 10)
+#endif
 
 struct segment_writer {
     int fd;

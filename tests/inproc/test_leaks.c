@@ -105,7 +105,7 @@ static void live(struct world *w, unsigned tick)
     for (unsigned i = 0; i < 800; i++)
         allocate(w, CHURN, 100 + (uint32_t)random_below(&w->random, 2000));
     /* A queue that is now long, now short. */
-    unsigned want = 1000 + (unsigned)(900 * sin(tick / 7.0));
+    unsigned want = (unsigned)(1000 + 900 * sin(tick / 7.0));
     while (w->alive[QUEUE].len > want)
         release(w, QUEUE, 0);
     while (w->alive[QUEUE].len < want)
