@@ -313,6 +313,15 @@ static bool may_refresh(uint64_t now)
     return true;
 }
 
+/* Another thread is at it. What it finds may be what is asked for: so give it some time, but not
+ * more than that. */
+static bool wait_for_other(uintptr_t pc, struct code_module *ret)
+{
+    for (int i = 0; i < 200 && LOAD(refreshing); i++)
+        syscall(SYS_sched_yield);
+    return find_known(pc, ret);
+}
+
 /* Reads anew if it is time to. True when pc is known afterwards. */
 static bool refresh(uintptr_t pc, struct code_module *ret)
 {
@@ -320,11 +329,12 @@ static bool refresh(uintptr_t pc, struct code_module *ret)
     bool found = false;
 
     if (__atomic_exchange_n(&refreshing, true, __ATOMIC_ACQUIRE))
-        return false;
+        return wait_for_other(pc, ret);
     if (may_refresh(now)) {
         read_maps();
         found = find_known(pc, ret);
         wait_ns = found ? WAIT_MIN_NS : wait_ns * 2 < WAIT_MAX_NS ? wait_ns * 2 : WAIT_MAX_NS;
+        turns_left += found;
         next_ns = now + wait_ns;
     }
     __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE);
@@ -343,19 +353,17 @@ void modules_forget(void)
     __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE); /* who held it is not in this child */
 }
 
-bool modules_find(uintptr_t pc, struct code_module *ret)
+/* Its tables can be read, and are those that were there. */
+static bool is_there(const struct code_module *m)
 {
-    return find_known(pc, ret) || refresh(pc, ret);
+    return m->tables.header == 0 || sign_of(&m->tables) == m->sign;
 }
 
-bool modules_find_tables(uintptr_t pc, struct code_module *ret)
+bool modules_find(uintptr_t pc, struct code_module *ret)
 {
-    if (!modules_find(pc, ret) || !ret->tables.header)
-        return false;
-    if (sign_of(&ret->tables) == ret->sign)
+    if (find_known(pc, ret) && is_there(ret))
         return true;
-    /* It was unloaded, and this is something else. */
-    return refresh(pc, ret) && ret->tables.header && sign_of(&ret->tables) == ret->sign;
+    return refresh(pc, ret) && is_there(ret);
 }
 
 bool modules_is_own(uintptr_t pc)

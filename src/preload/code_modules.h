@@ -24,11 +24,9 @@ struct code_module {
 /* Forgets all: the next walk reads anew, and tells all to readers. */
 void modules_forget(void);
 
-/* The module of an address; false: none, also after looking again. */
+/* The module of an address, with tables that can be read now; false: none, also after looking
+ * again. */
 bool modules_find(uintptr_t pc, struct code_module *ret);
-
-/* The same, and its tables are there now. */
-bool modules_find_tables(uintptr_t pc, struct code_module *ret);
 
 /* Whether it is in this library. Never where its parts are in the program itself. */
 bool modules_is_own(uintptr_t pc);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ static inline bool apply_rule(struct walk *w, uint64_t rule)
 
     if (!KNOWS(w, reg) || (cfa & 7) || low > cfa || low < w->memory.start || cfa > w->memory.end)
         return false;
+#pragma GCC unroll 6
     for (unsigned k = 0; k < N_SAVED; k++) {
         unsigned slot = rule >> (20 + 6 * k) & 63;
         if (slot) {
@@ -163,14 +165,12 @@ static enum step step_by_pointer(struct walk *w)
 }
 
 /* Code that returns from a signal, where it has no tables, as musl's: mov $15, %rax; syscall. */
-static bool is_sigreturn(uint64_t pc)
+static bool is_sigreturn(const struct code_module *m, uint64_t pc)
 {
     static const uint8_t code[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
-    struct code_module m;
 
-    return modules_find(pc, &m) && m.end - pc >= sizeof(code) &&
-           memory_probe_range(pc, sizeof(code)) &&
-           __builtin_memcmp((const void *)pc, code, sizeof(code)) == 0;
+    return pc >= m->start && m->end - pc >= sizeof(code) && memory_probe_range(pc, sizeof(code)) &&
+           memcmp((const void *)pc, code, sizeof(code)) == 0;
 }
 
 /* The kernel's struct ucontext is at the stack pointer; this is where its registers are. */
@@ -198,15 +198,12 @@ static bool is_near_root(const struct walk *w)
     return root != 0 && sp < preload_thread.stack_end && sp + ROOM >= root;
 }
 
-static enum step step_without_tables(struct walk *w, uint64_t pc)
+static enum step step_without_tables(struct walk *w, const struct code_module *m, uint64_t pc)
 {
-    struct code_module m;
     enum step s;
 
-    if (is_sigreturn(w->regs.value[FRAME_RIP]))
+    if (is_sigreturn(m, w->regs.value[FRAME_RIP]))
         return step_by_context(w);
-    if (!modules_find(pc, &m))
-        return STEP_LOST;
     s = step_by_pointer(w);
     if (s == STEP_ON)
         cache_put(pc, RULE_POINTER);
@@ -221,8 +218,10 @@ static __attribute__((noinline)) enum step step_slowly(struct walk *w, uint64_t 
     struct frame_world world = {&m.tables, &w->regs, stack_memory_read, &w->memory};
     uint64_t rule;
 
-    if (!modules_find_tables(pc, &m) || !frame_row_find(&m.tables, pc, &row))
-        return step_without_tables(w, pc);
+    if (!modules_find(pc, &m))
+        return STEP_LOST;
+    if (!m.tables.header || !frame_row_find(&m.tables, pc, &row))
+        return step_without_tables(w, &m, pc);
     rule = pack_rule(&row);
     if (rule)
         cache_put(pc, rule);
@@ -296,6 +295,7 @@ static enum step walk_step(struct walk *w)
     w->regs.value[FRAME_RBP] = next[0];
     w->regs.value[FRAME_RSP] = fp + 16;
     w->regs.value[FRAME_RIP] = next[1] & 0xffffffffffffull;
+    w->is_exact = false;
     return w->regs.value[FRAME_RIP] ? STEP_ON : STEP_END;
 }
 
@@ -361,12 +361,31 @@ static void know_stack(uintptr_t inside, uintptr_t root)
     preload_thread.stack_root = root;
 }
 
+/*
+ * The first stack begins with argc, argv, 0, environ, 0... : where argc is, or 0 when the
+ * environment is not there any more.
+ */
+FOREIGN_READ static uintptr_t find_argc(uintptr_t end)
+{
+    enum { ARGS_MAX = 1 << 16, ENVIRON_MAX = 1 << 23 };
+    const uintptr_t *env = (const uintptr_t *)environ;
+
+    if ((uintptr_t)env > end || end - (uintptr_t)env > ENVIRON_MAX || env[-1] != 0)
+        return 0;
+    for (uintptr_t n = 0; n < ARGS_MAX; n++)
+        if (env[-2 - (intptr_t)n] == n)
+            return (uintptr_t)&env[-2 - (intptr_t)n];
+    return 0;
+}
+
 void walk_start(void)
 {
-    modules_forget();
     /* The kernel puts 16 random bytes at the outer end of the first stack. */
-    if (preload_thread.stack_end == 0 && syscall(SYS_gettid) == getpid() && getauxval(AT_RANDOM))
-        know_stack(getauxval(AT_RANDOM), 0);
+    uintptr_t end = getauxval(AT_RANDOM);
+
+    modules_forget();
+    if (preload_thread.stack_end == 0 && end && syscall(SYS_gettid) == getpid())
+        know_stack(end, find_argc(end));
 }
 
 void walk_thread_starts(void *frame)

@@ -95,7 +95,7 @@ static void print_stacks(const struct two_stacks *s)
 }
 
 /* The names of the frames up to main, without the first one, with spaces between. */
-static const char *names_of(const struct two_stacks *s)
+static inline const char *names_of(const struct two_stacks *s)
 {
     static char text[4096];
     size_t at = 0;
