@@ -48,14 +48,15 @@ static struct {
     char path[LINE_MAX];
 } turn;
 
-#define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
+/* No fences: sanitizers cannot follow them. */
+#define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
 
 /* ---- Slots ---- */
 
 static bool slot_read(const struct slot *s, struct code_module *ret)
 {
-    uint32_t version = __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
+    uint32_t version = LOAD(s->version);
 
     ret->start = LOAD(s->m.start);
     ret->end = LOAD(s->m.end);
@@ -63,14 +64,12 @@ static bool slot_read(const struct slot *s, struct code_module *ret)
     ret->tables.end = LOAD(s->m.tables.end);
     ret->tables.header = LOAD(s->m.tables.header);
     ret->sign = LOAD(s->m.sign);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return version % 2 == 0 && LOAD(s->version) == version;
 }
 
 static void slot_write(struct slot *s, const struct code_module *m, uint64_t inode)
 {
     STORE(s->version, s->version + 1);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     STORE(s->m.start, m->start);
     STORE(s->m.end, m->end);
     STORE(s->m.tables.start, m->tables.start);
@@ -78,12 +77,12 @@ static void slot_write(struct slot *s, const struct code_module *m, uint64_t ino
     STORE(s->m.tables.header, m->tables.header);
     STORE(s->m.sign, m->sign);
     s->inode = inode;
-    __atomic_store_n(&s->version, s->version + 1, __ATOMIC_RELEASE);
+    STORE(s->version, s->version + 1);
 }
 
 static bool find_known(uintptr_t pc, struct code_module *ret)
 {
-    uint32_t n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+    uint32_t n = LOAD(n_slots);
 
     for (uint32_t i = 0; i < n; i++) {
         uintptr_t start = LOAD(slots[i].m.start);
@@ -119,7 +118,7 @@ static bool put_module(const struct code_module *m, uint64_t inode)
     slot_write(&slots[at], m, inode);
     turn.seen[at] = 1;
     if (at == n_slots)
-        __atomic_store_n(&n_slots, at + 1, __ATOMIC_RELEASE);
+        STORE(n_slots, at + 1);
     return true;
 }
 
@@ -337,20 +336,20 @@ static bool refresh(uintptr_t pc, struct code_module *ret)
         turns_left += found;
         next_ns = now + wait_ns;
     }
-    __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE);
+    STORE(refreshing, false);
     return found;
 }
 
 void modules_forget(void)
 {
-    __atomic_store_n(&n_slots, 0, __ATOMIC_RELEASE);
+    STORE(n_slots, 0);
     for (uint32_t i = 0; i < MODULES_MAX && slots[i].version; i++)
         slot_write(&slots[i], &(struct code_module){0}, 0);
     turns_left = TURNS_MAX;
     wait_ns = WAIT_MIN_NS;
     next_ns = 0;
     __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&refreshing, false, __ATOMIC_RELEASE); /* who held it is not in this child */
+    STORE(refreshing, false); /* who held it is not in this child */
 }
 
 /* Its tables can be read, and are those that were there. */
@@ -375,5 +374,5 @@ bool modules_is_own(uintptr_t pc)
 
 uint32_t modules_epoch(void)
 {
-    return __atomic_load_n(&epoch, __ATOMIC_ACQUIRE);
+    return LOAD(epoch);
 }

@@ -69,7 +69,7 @@ static uint64_t plain(uint64_t address)
 }
 
 /* The same but for the first, which are two calls of one function. */
-static bool same_stacks(const struct two_stacks *s)
+static inline bool same_stacks(const struct two_stacks *s)
 {
     size_t n = s->n_theirs;
 
@@ -83,7 +83,7 @@ static bool same_stacks(const struct two_stacks *s)
     return true;
 }
 
-static void print_stacks(const struct two_stacks *s)
+static inline void print_stacks(const struct two_stacks *s)
 {
     for (size_t i = 0; i < s->n_ours || i < s->n_theirs; i++) {
         Dl_info d = {0};
