@@ -1,6 +1,7 @@
 // Which span was active when: what the thread's contexts switched to, and at what time, while a
 // window is on. Joined to the samples of the window by spans.ts.
 import { performance } from "node:perf_hooks";
+import { distanceTo } from "./clock.js";
 import { watchContexts } from "./context_watch.js";
 import { type Context, contextManager, spanOf } from "./otel_api.js";
 import { type ActiveSpan, createSpanTable } from "./span_table.js";
@@ -29,7 +30,7 @@ const now = performance.now.bind(performance); // milliseconds
 
 /** Of the clock of `now` to that of process.hrtime, in milliseconds. */
 function clockDistance(): number {
-    return Number(process.hrtime.bigint()) / 1e6 - now();
+    return Number(distanceTo(() => BigInt(Math.round(now() * 1e6)))) / 1e6;
 }
 
 export function createSpanTracker(): SpanTracker {

