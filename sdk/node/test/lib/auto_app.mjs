@@ -8,12 +8,12 @@ const busy = (millis) => {
     for (const end = performance.now() + millis; performance.now() < end; ) Math.sqrt(end);
 };
 
-/** Ends the app its own way, once the window is there. */
+/** Ends the app its own way, once the CPU profile is there. */
 function endWhenSent() {
     const { VESTA_OUT_DIR } = process.env;
     const isSent = () => {
         try {
-            return readdirSync(VESTA_OUT_DIR).some((file) => file.endsWith(".pb.gz"));
+            return readdirSync(VESTA_OUT_DIR).some((file) => /^cpu-.*gz$/.test(file));
         } catch {
             return false;
         }
