@@ -289,7 +289,7 @@ static void begin(struct node_attach *n, struct process *p, int64_t now_ns)
 
 struct done {
     uint64_t number, samples;
-    bool reopens;
+    bool is_own, reopens;
     char error[256];
 };
 
@@ -306,6 +306,8 @@ static bool read_done(struct bytes json, struct done *ret)
             ret->number = json_get_u64(r);
         else if (bytes_are(key, "samples"))
             ret->samples = json_get_u64(r);
+        else if (bytes_are(key, "own"))
+            ret->is_own = json_get_bool(r);
         else if (bytes_are(key, "reopens"))
             ret->reopens = json_get_bool(r);
         else if (bytes_are(key, "error")) {
@@ -324,7 +326,9 @@ void node_attach_done(struct node_attach *n, struct bytes json, int64_t now_ns)
 
     if (n->state != TALKING || !read_done(json, &done) || done.number != n->number)
         return;
-    if (done.error[0])
+    if (done.is_own)
+        leave_alone(n, LOG_LEVEL_INFO, done.error);
+    else if (done.error[0])
         agent_log(n->agent, n->process->is_gone ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
                   "no profiles from inside process %u: %s", n->process->tgid, done.error);
     else

@@ -91,6 +91,8 @@ static void tell(struct attach *a, uint64_t number, const struct node_window_res
     json_u64(&w, result->n_samples);
     json_key(&w, "closed");
     json_bool(&w, result->is_closed);
+    json_key(&w, "own");
+    json_bool(&w, result->is_own);
     json_key(&w, "reopens");
     json_bool(&w, result->may_reopen);
     json_key(&w, "error");
@@ -157,6 +159,13 @@ static bool is_running(struct attach *a)
     return runs;
 }
 
+static void set_running(struct attach *a, bool runs)
+{
+    pthread_mutex_lock(&a->lock);
+    a->is_running = runs;
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void join(struct attach *a)
 {
     uint64_t pokes;
@@ -178,12 +187,12 @@ static int begin(struct attach *a, struct job *job, int fd, struct error *err)
     a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (a->fd < 0)
         return error_set(err, -errno, "there was no descriptor to talk over: %m");
-    a->is_running = true;
+    set_running(a, true);
     int r = pthread_create(&a->thread, NULL, run, a);
     a->has_thread = r == 0;
     if (r == 0)
         return 0;
-    a->is_running = false;
+    set_running(a, false);
     close(a->fd);
     return error_set(err, -r, "could not start a thread: %s", strerror(r));
 }

@@ -31,7 +31,7 @@ enum relay_kind {
     RELAY_DIRECTIVE = 64, /* JSON of the directive that holds now */
     RELAY_FLUSHED,
     RELAY_COUNTS,    /* JSON: exported, refused, dropped, spooled, scraped: for status */
-    RELAY_NODE_DONE, /* JSON: {"number","samples","closed","reopens","error"} */
+    RELAY_NODE_DONE, /* JSON: {"number","samples","closed","own","reopens","error"} */
 };
 
 #define RELAY_MESSAGE_MAX ((size_t)16 << 20)

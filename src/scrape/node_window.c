@@ -8,7 +8,7 @@
 #include "scrape/v8_turn.h"
 #include "wire/json.h"
 
-#define MESSAGE_MAX ((size_t)16 << 20)
+#define MESSAGE_MAX ((size_t)8 << 20)
 
 /* `require` is there while this is evaluated, and not later. The call ends the conversation; it
  * works in the middle of a loop that never ends, as no timer would. */
@@ -27,6 +27,12 @@
 #define LOOP_NS ((int64_t)2 * 1000000000)
 
 #define ASK_PID "{\"expression\":\"process.pid\",\"silent\":true,\"returnByValue\":true}"
+
+/* Our package leaves such marks in the programs that it is at work in. */
+#define ASK_PACKAGE                                                                                \
+    "{\"expression\":\"Object.getOwnPropertySymbols(globalThis)"                                   \
+    ".filter(s=>String(s).startsWith('Symbol(vesta.node.')).length\","                             \
+    "\"silent\":true,\"returnByValue\":true}"
 
 /* ---- Whether it is the right one */
 
@@ -56,18 +62,37 @@ static uint64_t read_number(struct bytes json)
     return json_failed(r) ? 0 : number;
 }
 
-static int check_pid(struct cdp *c, uint32_t pid, struct error *err)
+static int ask_number(struct cdp *c, const char *params, uint64_t *ret, struct error *err)
 {
     CLEANUP(buf_done) struct buf answer = {0};
-    int r = cdp_call(c, "Runtime.evaluate", ASK_PID, &answer, err);
+    int r = cdp_call(c, "Runtime.evaluate", params, &answer, err);
+
+    if (r == 0)
+        *ret = read_number(buf_bytes(&answer));
+    return r;
+}
+
+static int check_pid(struct cdp *c, uint32_t pid, struct error *err)
+{
+    uint64_t theirs;
+    int r = ask_number(c, ASK_PID, &theirs, err);
 
     if (r < 0)
         return r;
-    uint64_t theirs = read_number(buf_bytes(&answer));
     if (theirs != pid)
         return error_set(err, -EXDEV, "the inspector is that of process %llu, not of %u",
                          (unsigned long long)theirs, pid);
     return 0;
+}
+
+static int check_package(struct cdp *c, struct error *err)
+{
+    uint64_t marks;
+    int r = ask_number(c, ASK_PACKAGE, &marks, err);
+
+    if (r < 0)
+        return r;
+    return marks ? error_set(err, -EALREADY, "the program profiles itself") : 0;
 }
 
 /* ---- The window */
@@ -85,10 +110,15 @@ static int begin_cpu(struct cdp *c, int64_t sampling_ns, struct error *err)
     return r;
 }
 
-static int begin_heap(struct cdp *c, uint64_t bytes, struct error *err)
+/* V8 has one profiler of allocations: where somebody else uses it, ours would end theirs. */
+static int begin_heap(struct cdp *c, uint64_t bytes, bool *ret_begun, struct error *err)
 {
     char params[64];
+    int r = cdp_call(c, "HeapProfiler.getSamplingProfile", NULL, NULL, err);
 
+    *ret_begun = r == -EREMOTEIO; /* there is none */
+    if (r != -EREMOTEIO)
+        return r;
     snprintf(params, sizeof(params), "{\"samplingInterval\":%llu}", (unsigned long long)bytes);
     return cdp_call(c, "HeapProfiler.startSampling", params, NULL, err);
 }
@@ -102,6 +132,7 @@ static int take_window(struct cdp *c, const struct node_window *w, struct taken 
                        struct error *err)
 {
     enum cdp_why why;
+    bool takes_heap = false;
     /* Else a program that wants to end would wait for us; it says so from Node 12 on. */
     int r =
         cdp_call(c, "NodeRuntime.notifyWhenWaitingForDisconnect", "{\"enabled\":true}", NULL, err);
@@ -109,7 +140,7 @@ static int take_window(struct cdp *c, const struct node_window *w, struct taken 
     if (r == 0 && w->takes_cpu)
         r = begin_cpu(c, w->sampling_ns, err);
     if (r == 0 && w->takes_heap)
-        r = begin_heap(c, w->heap_bytes, err);
+        r = begin_heap(c, w->heap_bytes, &takes_heap, err);
     ret->start_ns = clock_wall_ns(clock_real());
     if (r == 0)
         r = cdp_wait(c, w->duration_ns, &why, err);
@@ -118,7 +149,7 @@ static int take_window(struct cdp *c, const struct node_window *w, struct taken 
         ret->end_ns = ret->start_ns + 1;
     if (r == 0 && w->takes_cpu)
         r = cdp_call(c, "Profiler.stop", NULL, &ret->cpu, err);
-    if (r == 0 && w->takes_heap)
+    if (r == 0 && takes_heap)
         r = cdp_call(c, "HeapProfiler.stopSampling", NULL, &ret->heap, err);
     return r;
 }
@@ -170,6 +201,9 @@ int node_window_run(const struct node_window *w, struct node_window_result *ret,
     if (r < 0)
         return r;
     r = check_pid(c, w->pid, err);
+    if (r == 0 && takes_any)
+        r = check_package(c, err);
+    ret->is_own = r == -EALREADY;
     if (r == 0 && takes_any)
         r = take_window(c, w, &taken, err);
     if (r != -EXDEV)

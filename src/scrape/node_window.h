@@ -30,11 +30,12 @@ struct node_window {
 struct node_window_result {
     size_t n_samples; /* sent */
     bool is_closed;   /* the inspector said goodbye when it was told to close */
+    bool is_own;      /* the program profiles itself, and nothing was taken */
     bool may_reopen;  /* the program has not come to handle the signal twice, and may yet */
 };
 
 /*
- * -EXDEV: the inspector is another process's, which is left alone. Others as of cdp_call() and
- * v8_turn(). *ret is filled in whatever is returned.
+ * -EXDEV: the inspector is another process's, which is left alone; -EALREADY: is_own. Others as of
+ * cdp_call() and v8_turn(). *ret is filled in whatever is returned.
  */
 int node_window_run(const struct node_window *w, struct node_window_result *ret, struct error *err);

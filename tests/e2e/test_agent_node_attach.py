@@ -46,6 +46,15 @@ setInterval(() => { burnCpu(5000); keepMemory(); }, 10);
 """
 
 
+# V8 has one profiler of allocations: this program uses it.
+OWN_SAMPLING = """
+const session = new (require("node:inspector").Session)();
+session.connect();
+session.post("HeapProfiler.startSampling");
+setInterval(() => session.post("HeapProfiler.getSamplingProfile", (error) =>
+    console.log(error ? "lost" : "sampling")), 200);
+"""
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -143,11 +152,13 @@ def of_functions(profile, name):
 
 def test_profiles_name_what_burns_and_what_keeps(program, new_agent):
     shop = program("attach-shop", SERVICE)
-    boxed = program("attach-boxed", SERVICE, is_apart=True)
+    boxed = program("attach-boxed", SERVICE + OWN_SAMPLING, is_apart=True)
     agent = new_agent("--node-attach", "service:attach-*", "--node-containers", *QUICK)
     wait_for(lambda: len(written(agent, "cpu")) >= 2 and len(written(agent, "inuse_space")) >= 2)
     wait_for(lambda: written(agent, "cpu", "attach-boxed"))
     assert of_functions(written(agent, "cpu", "attach-boxed")[0], "burnCpu") > 0
+    assert not written(agent, "inuse_space", "attach-boxed")  # that would end what it does itself
+    assert boxed.said("sampling") and not boxed.said("lost")
 
     cpu, heap = written(agent, "cpu")[0], written(agent, "inuse_space")[0]
     total = sum(stacks(cpu).values())
@@ -197,13 +208,15 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
     told = program("left-told", wait, "--inspect-port=9333")
     own = program("left-own", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
     apart = program("left-apart", wait, is_apart=True)
+    marked = program("left-marked", "globalThis[Symbol.for('vesta.node.x')] = 1;" + wait)
     other = program("other", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
-    wait_for(lambda: all(p.said("ready") for p in (deadly, told, own, apart, other)))
+    wait_for(lambda: all(p.said("ready") for p in (deadly, told, own, apart, marked, other)))
     agent = new_agent("--node-attach", "service:left-*", *QUICK)
     unasked = new_agent(*QUICK)
 
     for p, why in ((deadly, "it has no handler for SIGUSR1, which would end it"),
                    (told, "its owner has said something about its inspector"),
+                   (marked, "the program profiles itself"),
                    (apart, "it is in a network of its own"),
                    (own, "SIGUSR1 opened no inspector in 3 s")):
         wait_for(lambda: f"process {p.pid} is not attached to: {why}" in agent.log)
@@ -211,9 +224,9 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
     time.sleep(1)
     assert own.said("a signal") == 1  # and never again
     assert not is_open()
-    for p in (deadly, told, own, apart, other):
+    for p in (deadly, told, own, apart, marked, other):
         assert p.process.poll() is None
-        assert p.said("Debugger listening") == 0
+        assert p.said("Debugger listening") == (p is marked)
     assert other.said("a signal") == 0
     assert "attacher" in names_of_children(agent)
     assert "attacher" not in names_of_children(unasked)  # who has no such option sends nothing

@@ -32,6 +32,7 @@ enum manner {
     TALKS,       /* events without end, and no answer to Profiler.stop */
     SILENT,      /* no answer to Profiler.start */
     REFUSES,     /* to start */
+    OWN,         /* our package is at work in it */
     BREAKS_OFF,  /* when it is to stop */
     LARGE,       /* one message of 20 MiB */
     NO_LIST,     /* of inspectors */
@@ -177,6 +178,8 @@ static bool answer(struct inspector *s, const char *question, unsigned number)
         tell_result(s, number,
                     s->manner == OTHER_PID ? "{\"result\":{\"type\":\"number\",\"value\":8}}"
                                            : "{\"result\":{\"type\":\"number\",\"value\":7}}");
+    else if (strstr(question, "vesta.node.") && s->manner == OWN)
+        tell_result(s, number, "{\"result\":{\"type\":\"number\",\"value\":2}}");
     else if (is_start && s->manner == SILENT)
         return true;
     else if (is_start && s->manner == REFUSES)
@@ -271,7 +274,8 @@ static const char *told(struct held *h)
     return buf_cstr(&h->inspector.told);
 }
 
-#define BEGINNING "evaluate notifyWhenWaitingForDisconnect enable setSamplingInterval start"
+#define BEGINNING                                                                                  \
+    "evaluate evaluate notifyWhenWaitingForDisconnect enable setSamplingInterval start"
 
 static void a_window_is_taken_and_the_inspector_closed(struct test *t)
 {
@@ -313,6 +317,16 @@ static void another_process_is_left_alone(struct test *t)
     CHECK_INT(t, h.r, -EXDEV);
     CHECK_STR(t, told(&h), "evaluate");
     CHECK(t, !h.result.is_closed);
+}
+
+static void a_program_that_profiles_itself_is_left_alone(struct test *t)
+{
+    CLEANUP(held_done) struct held h;
+
+    hold(&h, OWN, true, false);
+    CHECK_INT(t, h.r, -EALREADY);
+    CHECK_STR(t, told(&h), "evaluate evaluate evaluate close");
+    CHECK(t, h.result.is_own && h.result.is_closed);
 }
 
 static void a_program_that_ends_is_let_go_of(struct test *t)
@@ -410,6 +424,7 @@ static const struct test_case cases[] = {
     TEST(a_window_that_is_cut_short_is_told_as_well),
     TEST(closing_alone_takes_nothing),
     TEST(another_process_is_left_alone),
+    TEST(a_program_that_profiles_itself_is_left_alone),
     TEST(a_program_that_ends_is_let_go_of),
     TEST(a_refusal_is_told_and_the_inspector_closed),
     TEST(nobody_keeps_us_for_long),
