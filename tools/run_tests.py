@@ -5,7 +5,8 @@
   2. unit tests, layer and header checks; types, lint and unit tests of the pages
   3. end-to-end tests of the real program, of its pages in a real browser, and of the Node package
   4. unit tests again, and a server under load, with AddressSanitizer and UndefinedBehaviorSanitizer
-  5. the store's and the server's threads, and that server, with ThreadSanitizer
+  5. threads of the store, the server and the preloaded library, and that server, with
+     ThreadSanitizer
   6. the corpus replayed through every fuzz target, then a few seconds of fuzzing each
 """
 
@@ -26,7 +27,8 @@ SERVER_LOAD = "tests/e2e/test_server_load.py"
 AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
                    for path in (ROOT / "tests" / "e2e").glob(name))
 TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
-              "net/http_protocols", "net/http_server"]
+              "net/http_protocols", "net/http_server", "preload/chance", "preload/handover",
+              "preload/holders", "preload/live_table"]
 
 
 # Folder, options, targets.
