@@ -97,8 +97,11 @@ export function isIdle(node: V8CpuNode): boolean {
 export function cpuProfile(slice: Slice, lineNumbers: boolean): Profile {
     const busy = sumOf(slice, (node) => !isIdle(node));
     const used = slice.cpuNanos === undefined ? busy : slice.cpuNanos / 1000;
-    const factor = busy > 0 ? Math.min(maxCorrection, used / busy) : 1;
-    const profile = timeProfile(slice, "cpu", lineNumbers, (node) => (isIdle(node) ? 0 : factor));
+    const factors = cpuFactors(busy, sumOf(slice, mayWait), used);
+    const profile = timeProfile(slice, "cpu", lineNumbers, (node) => {
+        if (isIdle(node)) return 0;
+        return mayWait(node) ? factors.waiting : factors.working;
+    });
     profile.attributes["nodejs.thread.busy_ratio"] = ratio(
         busy,
         slice.endMicros - slice.startMicros,
@@ -108,6 +111,32 @@ export function cpuProfile(slice: Slice, lineNumbers: boolean): Profile {
 
 /** Few samples may have missed work; many times what they saw would be a guess. */
 const maxCorrection = 2;
+/** What the clocks do not agree on anyway. */
+const tolerance = 0.05;
+
+/** What the thread did not use is taken from calls that may wait, and if that is not enough, from all
+ * alike. Exported for tests. */
+export function cpuFactors(
+    busy: number,
+    waiting: number,
+    used: number,
+): { working: number; waiting: number } {
+    if (busy <= 0) return { working: 1, waiting: 1 };
+    const alike = Math.min(maxCorrection, used / busy);
+    const working = busy - waiting;
+    if (waiting === 0 || working === 0 || used > busy * (1 - tolerance)) {
+        return { working: alike, waiting: alike };
+    }
+    if (used >= working) return { working: 1, waiting: (used - working) / waiting };
+    return { working: used / working, waiting: 0 };
+}
+
+/** Calls in which a thread stands still more than it works. */
+function mayWait({ callFrame: { functionName, url } }: V8CpuNode): boolean {
+    if (url === "") return functionName === "wait" || functionName === "spawn"; // Atomics, spawnSync
+    if (url === "node:internal/child_process") return functionName === "spawnSync";
+    return url === "node:fs" && functionName.endsWith("Sync");
+}
 
 export function wallProfile(slice: Slice, lineNumbers: boolean): Profile {
     return timeProfile(slice, "wall", lineNumbers, () => 1);

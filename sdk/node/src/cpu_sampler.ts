@@ -3,7 +3,9 @@
 // Starting it is dear: V8 looks through the whole heap for functions, which stops an app with much
 // code for 50 to 250 ms. A profile that begins while another is open costs 0.1 ms. So windows are
 // console profiles of the session, which may overlap, and not Profiler.start and stop, of which a
-// session has one at a time: windows back to back never let the profiler go.
+// session has one at a time: windows back to back never let the profiler go. The console is V8's own,
+// not the global one, which apps and test runners replace.
+import { console as v8Console } from "node:inspector";
 import { openV8, type V8 } from "./session.js";
 import type { V8CallFrame } from "./profile_from_v8.js";
 import { onceInThread } from "./workers.js";
@@ -42,9 +44,6 @@ interface Sampler {
     close: (() => void)[];
 }
 
-/** As they are now: an app may replace them. */
-const { profile: consoleProfile, profileEnd: consoleProfileEnd } = console;
-
 function sampler(): Sampler {
     return onceInThread<Sampler>("cpu_sampler", () => ({
         v8: undefined,
@@ -64,7 +63,7 @@ export function beginCpuRun(intervalMicros: number): CpuRun {
     shared.runs++;
     const title = `vesta-${++shared.made}`;
     try {
-        consoleProfile.call(console, title);
+        v8Console.profile(title);
     } catch (error) {
         leave(shared);
         throw error;
@@ -77,7 +76,7 @@ export function beginCpuRun(intervalMicros: number): CpuRun {
             if (!isOpen) return undefined;
             isOpen = false;
             try {
-                if (!shared.finished.has(title)) consoleProfileEnd.call(console, title);
+                if (!shared.finished.has(title)) v8Console.profileEnd(title);
                 return shared.finished.get(title);
             } finally {
                 shared.finished.delete(title);

@@ -12,7 +12,7 @@ import {
 import type { Profile } from "./model.js";
 import { emptyProfile, frameOf, stackBuilder } from "./profile_from_v8.js";
 import type { Job } from "./schedule.js";
-import { createUnsampler, type Weight } from "./unsample.js";
+import { createUnsampler } from "./unsample.js";
 
 const types = {
     alloc: ["alloc_objects", "alloc_space"],
@@ -45,13 +45,15 @@ export function heapProfile(
 
 /** The leaf and as many of its callers as are wanted. */
 function addNodes(profile: Profile, reading: HeapReading, stackDepth: number): void {
-    const weights = weightsOf(reading);
+    const samplesOf = samplesByNode(reading);
+    const unsample = createUnsampler(reading.intervalBytes);
     const builder = stackBuilder(profile);
     const path: V8HeapNode[] = [];
     const visit = (node: V8HeapNode): void => {
         path.push(node);
-        const weight = weights.get(node.id);
-        if (weight) {
+        const samples = samplesOf.get(node.id);
+        if (samples) {
+            const weight = unsample(samples, node.selfSize);
             let stack = 0;
             for (const { callFrame } of path.slice(1).slice(-stackDepth)) {
                 stack = builder.push(stack, frameOf(callFrame));
@@ -77,20 +79,18 @@ function mergeSamples(profile: Profile): void {
     profile.samples = [...byStack.values()];
 }
 
-function weightsOf(reading: HeapReading): Map<number, Weight> {
-    const unsample = createUnsampler(reading.intervalBytes);
-    const weights = new Map<number, Weight>();
+/** Samples by node, and for each how many there are of a product. */
+function samplesByNode(reading: HeapReading): Map<number, Map<number, number>> {
+    const nodes = new Map<number, Map<number, number>>();
     for (const { nodeId, size } of reading.v8.samples) {
-        const { objects, bytes } = unsample(size);
-        const sum = weights.get(nodeId);
-        if (sum) {
-            sum.objects += objects;
-            sum.bytes += bytes;
-        } else {
-            weights.set(nodeId, { objects, bytes });
+        let samples = nodes.get(nodeId);
+        if (!samples) {
+            samples = new Map();
+            nodes.set(nodeId, samples);
         }
+        samples.set(size, (samples.get(size) ?? 0) + 1);
     }
-    return weights;
+    return nodes;
 }
 
 /** Readings stop the app: no more than this share of its time. */

@@ -39,9 +39,12 @@ export interface CommonOptions {
 }
 
 export interface WindowOptions extends CommonOptions {
-    /** From the start of one window to that of the next. */
+    /** From the start of one window to that of the next. Default: 5 minutes; 10 for the live heap; one
+     * for the event loop and, with start(), for CPU. */
     intervalMillis?: number;
-    /** Of a window. As long as the interval, or longer: windows back to back (always on). */
+    /** Of a window. As long as the interval, or longer: windows back to back (always on). Default: 15
+     * seconds for CPU and wall, a minute for allocations, always on for the others and, with start(),
+     * for CPU. */
     durationMillis?: number;
 }
 
@@ -51,7 +54,7 @@ export interface CpuOptions extends WindowOptions {
 export interface WallOptions extends CpuOptions {}
 export interface HeapOptions extends WindowOptions {
     samplingIntervalBytes?: number; // default 512 KiB
-    stackDepth?: number; // default 64
+    stackDepth?: number; // default 64; V8 has 128 at most
 }
 export interface EventLoopOptions extends WindowOptions {
     /** A turn of the loop that takes longer has blocked it. Default 20. */

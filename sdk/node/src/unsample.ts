@@ -3,16 +3,16 @@
 // V8 samples bytes as a Poisson process of one in R: an object of S bytes is hit with the chance
 // 1 - exp(-S/R), so a sample stands for 1/(1 - exp(-S/R)) objects. V8 hands out a sample's bytes as S
 // times that number *rounded*, and neither the size nor the number of objects. The rounding is wrong
-// by a quarter for objects about as large as R. So the size is found again: which S gives this product?
+// by a quarter for objects about as large as R. So the size is found again: which S gives this product,
+// and, where several do, the sum of the node, of which V8 rounds the count of all samples of a size?
 
 export interface Weight {
     objects: number;
     bytes: number;
 }
 
-/** 8 times this many divisors: for sizes that divide R the product is R + S, so S can be seen. */
+/** 8 times a number with many divisors: for sizes that divide R the product is R + S, which shows S. */
 const goodDivisor = 20_160;
-const maxLargeCount = 20;
 
 /** A sampling interval close to the wanted one that lets sizes be told apart: 512 KiB is 524,160. */
 export function goodInterval(bytes: number): number {
@@ -24,8 +24,9 @@ function scaleOf(size: number, interval: number): number {
     return 1 / -Math.expm1(-size / interval);
 }
 
-function productOf(size: number, interval: number): number {
-    return size * Math.floor(scaleOf(size, interval) + 0.5);
+/** As V8 does it, of several samples of a size. */
+function productOf(size: number, count: number, interval: number): number {
+    return size * Math.floor(count * scaleOf(size, interval) + 0.5);
 }
 
 function weightOf(size: number, interval: number): Weight {
@@ -33,51 +34,95 @@ function weightOf(size: number, interval: number): Weight {
     return { objects, bytes: objects * size };
 }
 
+/** Of a node: how many samples there are of each product, and V8's sum of them. */
+export type Unsampler = (samples: Map<number, number>, selfSize: number) => Weight;
+
 /** Remembers the answers for one interval. */
-export function createUnsampler(interval: number): (product: number) => Weight {
-    const known = new Map<number, Weight>();
-    return (product) => {
-        let weight = known.get(product);
-        if (!weight) {
-            weight = solve(product, interval);
-            if (known.size < 10_000) known.set(product, weight);
+export function createUnsampler(interval: number): Unsampler {
+    const small = remembered((product) => smallWeight(product, interval));
+    const sizes = remembered((product) => largeSizes(product, interval));
+    return (samples, selfSize) => {
+        const sum: Weight = { objects: 0, bytes: 0 };
+        const large: [product: number, count: number][] = [];
+        let rest = selfSize;
+        for (const [product, count] of samples) {
+            if (product > interval * surelySmall) {
+                large.push([product, count]);
+                continue;
+            }
+            rest -= product * count;
+            add(sum, small(product), count);
         }
-        return weight;
+        for (const [product, count] of large) {
+            const known = large.length === 1 && count > 1 ? rest : undefined;
+            add(sum, largeWeight(sizes(product), product, count, known, interval), count);
+        }
+        return sum;
     };
 }
 
-function solve(product: number, interval: number): Weight {
-    const large = largeSizes(product, interval);
-    if (large.length > 0) return likely(large, interval);
-    // Many small ones may fit; the smallest is the likeliest, as programs make more of them.
+function add(sum: Weight, { objects, bytes }: Weight, count: number): void {
+    sum.objects += objects * count;
+    sum.bytes += bytes * count;
+}
+
+const maxRemembered = 10_000;
+
+function remembered<T>(find: (product: number) => T): (product: number) => T {
+    const known = new Map<number, T>();
+    return (product) => {
+        let found = known.get(product);
+        if (found === undefined) {
+            found = find(product);
+            if (known.size < maxRemembered) known.set(product, found);
+        }
+        return found;
+    };
+}
+
+/** Products up to this are taken for those of small objects, of which the bytes are nearly R whatever
+ * the size is. */
+const surelySmall = 1.01;
+
+/** Several sizes may fit; the smallest is the likeliest, as programs make more of them. */
+function smallWeight(product: number, interval: number): Weight {
     const least = Math.max(8, Math.ceil((product - interval) / 8) * 8);
     for (let size = least; size <= product; size += 8) {
-        if (product % size === 0 && productOf(size, interval) === product) {
+        if (product % size === 0 && productOf(size, 1, interval) === product) {
             return weightOf(size, interval);
         }
     }
     return { objects: 1, bytes: product };
 }
 
-/** Those of which a sample stands for few. */
 function largeSizes(product: number, interval: number): number[] {
     const found: number[] = [];
-    for (let count = 1; count <= maxLargeCount; count++) {
+    // The product of a size is less than the interval and the size.
+    const most = Math.ceil(product / Math.max(8, product - interval - 8)) + 1;
+    for (let count = 1; count <= most; count++) {
         const size = product / count;
-        if (size % 8 === 0 && productOf(size, interval) === product) found.push(size);
+        if (size % 8 === 0 && productOf(size, 1, interval) === product) found.push(size);
     }
     return found;
 }
 
-/** Sizes that look the same, each as likely as it is to be sampled. */
-function likely(sizes: number[], interval: number): Weight {
-    let chance = 0;
-    let objects = 0;
-    let bytes = 0;
-    for (const size of sizes) {
-        chance += 1 / scaleOf(size, interval);
-        objects += 1;
-        bytes += size;
+/** The size that gives the sum, if that is known; else each may be it. */
+function largeWeight(
+    sizes: number[],
+    product: number,
+    count: number,
+    sum: number | undefined,
+    interval: number,
+): Weight {
+    if (sizes.length === 0) return { objects: 1, bytes: product };
+    if (sum !== undefined) {
+        const error = (size: number): number => Math.abs(productOf(size, count, interval) - sum);
+        return weightOf(
+            sizes.reduce((best, size) => (error(size) < error(best) ? size : best)),
+            interval,
+        );
     }
-    return { objects: objects / chance, bytes: bytes / chance };
+    const mean: Weight = { objects: 0, bytes: 0 };
+    for (const size of sizes) add(mean, weightOf(size, interval), 1 / sizes.length);
+    return mean;
 }

@@ -51,8 +51,8 @@ test("windows of allocations do not count what was before", {
     const handle = startAllocationProfiling({
         ...sampling,
         exporter: got.exporter,
-        intervalMillis: 200,
-        durationMillis: 200,
+        intervalMillis: 500,
+        durationMillis: 500,
     });
     allocateGarbage(100_000);
     await eventually(() => got.profiles.length > 0);
