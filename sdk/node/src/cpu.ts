@@ -95,18 +95,27 @@ export function isIdle(node: V8CpuNode): boolean {
 /** Samples that are not idle. Their time is wall time, in which the thread may have waited for a core
  * or in a call that blocks, so it is brought to what the thread really used. */
 export function cpuProfile(slice: Slice, lineNumbers: boolean): Profile {
-    const busy = sumOf(slice, (node) => !isIdle(node));
-    const used = slice.cpuNanos === undefined ? busy : slice.cpuNanos / 1000;
-    const factors = cpuFactors(busy, sumOf(slice, mayWait), used);
-    const profile = timeProfile(slice, "cpu", lineNumbers, (node) => {
-        if (isIdle(node)) return 0;
-        return mayWait(node) ? factors.waiting : factors.working;
+    const { cpuNanos, intervalMicros } = slice;
+    const all = sumOf(slice, isBusy);
+    // A sample long after the one before does not stand for more work: the thread, or the one that
+    // takes samples, had no core.
+    const most = cpuNanos === undefined ? Number.POSITIVE_INFINITY : 2 * intervalMicros;
+    const busy = sumOf(slice, isBusy, most);
+    const used = cpuNanos === undefined ? busy : Math.min(cpuNanos / 1000, maxCorrection * all);
+    const factors = cpuFactors(busy, sumOf(slice, mayWait, most), used);
+    const profile = timeProfile(slice, "cpu", lineNumbers, (node, weight) => {
+        if (!isBusy(node)) return 0;
+        return Math.min(weight, most) * (mayWait(node) ? factors.waiting : factors.working);
     });
     profile.attributes["nodejs.thread.busy_ratio"] = ratio(
-        busy,
+        all,
         slice.endMicros - slice.startMicros,
     );
     return profile;
+}
+
+function isBusy(node: V8CpuNode): boolean {
+    return !isIdle(node);
 }
 
 /** Few samples may have missed work; many times what they saw would be a guess. */
@@ -122,7 +131,7 @@ export function cpuFactors(
     used: number,
 ): { working: number; waiting: number } {
     if (busy <= 0) return { working: 1, waiting: 1 };
-    const alike = Math.min(maxCorrection, used / busy);
+    const alike = used / busy;
     const working = busy - waiting;
     if (waiting === 0 || working === 0 || used > busy * (1 - tolerance)) {
         return { working: alike, waiting: alike };
@@ -139,17 +148,21 @@ function mayWait({ callFrame: { functionName, url } }: V8CpuNode): boolean {
 }
 
 export function wallProfile(slice: Slice, lineNumbers: boolean): Profile {
-    return timeProfile(slice, "wall", lineNumbers, () => 1);
+    return timeProfile(slice, "wall", lineNumbers, (_node, weight) => weight);
 }
 
 export function ratio(part: number, whole: number): number {
     return whole > 0 ? Math.round((part / whole) * 1e4) / 1e4 : 0;
 }
 
-function sumOf(slice: Slice, wanted: (node: V8CpuNode) => boolean): number {
+function sumOf(
+    slice: Slice,
+    wanted: (node: V8CpuNode) => boolean,
+    most = Number.POSITIVE_INFINITY,
+): number {
     let sum = 0;
     forEachSample(slice, (node, weight) => {
-        if (wanted(node)) sum += weight;
+        if (wanted(node)) sum += Math.min(weight, most);
     });
     return sum;
 }
@@ -171,17 +184,17 @@ function timeProfile(
     slice: Slice,
     kind: "cpu" | "wall",
     lineNumbers: boolean,
-    factorOf: (node: V8CpuNode) => number,
+    microsOf: (node: V8CpuNode, weight: number) => number,
 ): Profile {
     const profile = emptyTimeProfile(slice, kind, kind);
     profile.sampleTypes.push({ type: "samples", unit: "count" });
     const stackOf = stacksOf(slice, stackBuilder(profile), lineNumbers);
     forEachSample(slice, (node, weight, index) => {
-        const factor = factorOf(node);
-        if (factor === 0) return;
+        const micros = microsOf(node, weight);
+        if (micros <= 0) return;
         const sample: Sample = {
             stack: stackOf(node),
-            values: [Math.round(weight * factor * 1000), 1],
+            values: [Math.round(micros * 1000), 1],
             timeUnixNanos: unixNanosOfMicros(slice.micros[index] as number),
         };
         profile.samples.push(sample);
