@@ -17,12 +17,17 @@ new NodeTracerProvider().register();
 const tracer = trace.getTracer("cases");
 const MILLIS = Number(process.env.CASE_MILLIS ?? 25);
 
-/** A function of that name, with code of its own, that keeps the thread busy. */
+/** A function of that name, with code of its own, that keeps the thread busy: for a time, and until it
+ * really had a core for so long. */
 function busy(name) {
     return runInThisContext(`(function ${name}() {
         const end = performance.now() + ${MILLIS};
+        const from = process.cpuUsage();
+        const had = () => process.cpuUsage(from).user >= ${MILLIS * 1000};
         let sum = 0;
-        while (performance.now() < end) for (let i = 0; i < 1000; i++) sum += i;
+        while (performance.now() < end || (!had() && performance.now() < end + 2000)) {
+            for (let i = 0; i < 1000; i++) sum += i;
+        }
         return sum;
     })`);
 }
