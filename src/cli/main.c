@@ -121,7 +121,7 @@ static const struct command commands[] = {
      "The work is done by vesta-agent, which needs root or the capabilities that \"vesta-agent\n"
      "doctor\" names; without, only your own processes can be profiled.",
      OPTIONS_CONFIG, cmd_record, 0},
-    {"run", "[options] [--] COMMAND...",
+    {"run", "[--] COMMAND...",
      "a command with profiles from inside: allocations, live heap, leaks, locks",
      "  vesta run -- ./server --port 80\n"
      "  vesta run -o /tmp/profiles --types alloc,live -- python3 app.py\n"
