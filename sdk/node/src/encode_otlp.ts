@@ -3,6 +3,7 @@ import type { Batch } from "./model.js";
 import {
     type AttributeValue,
     buildOtlp,
+    type OtlpMessage,
     type OtlpProfile,
     type OtlpSample,
     type OtlpScope,
@@ -12,7 +13,10 @@ import { createProtobufWriter, type ProtobufWriter } from "./protobuf.js";
 import { sdkName, sdkVersion } from "./version.js";
 
 export function encodeOtlp(batch: Batch): Buffer {
-    const { resource, scopes, tables } = buildOtlp(batch);
+    return writeOtlp(buildOtlp(batch));
+}
+
+export function writeOtlp({ resource, scopes, tables }: OtlpMessage): Buffer {
     const w = createProtobufWriter();
     w.message(1, () => {
         w.message(1, () => {

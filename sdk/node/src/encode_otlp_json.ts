@@ -4,6 +4,7 @@ import type { Batch } from "./model.js";
 import {
     type AttributeValue,
     buildOtlp,
+    type OtlpMessage,
     type OtlpProfile,
     type OtlpScope,
     type OtlpTables,
@@ -11,7 +12,10 @@ import {
 import { sdkName, sdkVersion } from "./version.js";
 
 export function encodeOtlpJson(batch: Batch): Buffer {
-    const { resource, scopes, tables } = buildOtlp(batch);
+    return writeOtlpJson(buildOtlp(batch));
+}
+
+export function writeOtlpJson({ resource, scopes, tables }: OtlpMessage): Buffer {
     const request = {
         resourceProfiles: [
             {

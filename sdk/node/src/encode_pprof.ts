@@ -1,6 +1,6 @@
 // One profile as pprof, not yet compressed. Spans become the labels trace_id and span_id; times of
 // single samples have no place there. What is known of the process stands in the comments.
-import { mergeSamples, wholeNumber } from "./merge.js";
+import { mergeSamples, parentOf, wholeNumber } from "./merge.js";
 import type { Attributes, Frame, Profile, Resource, ValueType } from "./model.js";
 import { createProtobufWriter, type ProtobufWriter } from "./protobuf.js";
 
@@ -30,13 +30,13 @@ export function encodePprof(profile: Profile, resource: Resource): Buffer {
     const w = createProtobufWriter();
     const strings = createStrings();
     const frames = createFrames(w, strings);
+    const stackOf = stackReader(profile, frames.id);
     for (const type of profile.sampleTypes) {
         writeType(w, 1, type, strings);
     }
     for (const row of mergeSamples(profile, false)) {
-        const stack = stackOf(profile, row.stack).map((frame) => frames.id(frame));
         w.message(2, () => {
-            w.packed(1, stack);
+            w.packed(1, stackOf(row.stack));
             w.packed(
                 2,
                 row.values.map((value) => wholeNumber(value[0]!)),
@@ -105,14 +105,18 @@ function writeLabel(
     });
 }
 
-/** Leaf first. A parent is older than its child: anything else would never end. */
-function stackOf(profile: Profile, stack: number): Frame[] {
-    const { parent, frame } = profile.stacks;
-    const path: Frame[] = [];
-    for (let at = stack; at > 0; at = parent[at]! < at ? parent[at]! : 0) {
-        path.push(profile.frames[frame[at]!]!);
-    }
-    return path;
+/** Numbers of locations, leaf first. */
+function stackReader({ frames, stacks }: Profile, idOf: (frame: Frame) => number) {
+    const ids: number[] = []; // by frame
+    return (stack: number): number[] => {
+        const path: number[] = [];
+        for (let at = stack; at > 0; at = parentOf(stacks, at)) {
+            const frame = stacks.frame[at]!;
+            ids[frame] ??= idOf(frames[frame]!);
+            path.push(ids[frame]);
+        }
+        return path;
+    };
 }
 
 /** Locations and functions, numbered from 1. */

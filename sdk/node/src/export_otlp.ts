@@ -3,15 +3,19 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { OtlpConfig } from "./config_otlp.js";
-import { encodeOtlp } from "./encode_otlp.js";
-import { encodeOtlpJson } from "./encode_otlp_json.js";
+import { writeOtlp } from "./encode_otlp.js";
+import { writeOtlpJson } from "./encode_otlp_json.js";
 import { type Answer, createPoster } from "./http_post.js";
 import type { Batch, Exporter } from "./model.js";
 import { readErrorMessage, readPartialSuccess } from "./otlp_response.js";
+import { buildOtlp } from "./otlp_tables.js";
 import type { StatsKeeper } from "./stats.js";
 import { sdkVersion } from "./version.js";
 
 const compress = promisify(gzip);
+
+/** A large batch takes milliseconds: the app's turns come in between. */
+const letOthersRun = promisify(setImmediate);
 
 interface Waiting {
     body: Buffer;
@@ -34,7 +38,10 @@ export function createOtlpExporter(
     let isStopped = false;
 
     async function encode(batch: Batch): Promise<void> {
-        const raw = stats.timed(() => (isJson ? encodeOtlpJson(batch) : encodeOtlp(batch)));
+        await letOthersRun();
+        const message = stats.timed(() => buildOtlp(batch));
+        await letOthersRun();
+        const raw = stats.timed(() => (isJson ? writeOtlpJson(message) : writeOtlp(message)));
         // A copy has no more memory behind it than it needs.
         queue.add(config.compression === "gzip" ? await compress(raw) : Buffer.from(raw));
         sender.wake();

@@ -90,7 +90,9 @@ export interface Stats {
     samples: number;
     exported: number; // batches
     retried: number;
-    dropped: Record<string, number>; // by reason: "buffer", "refused", "timeout"
+    /** Batches by reason: "buffer", "refused", "timeout", "stopped"; and "rejected_profiles" of those
+     * that were taken. */
+    dropped: Record<string, number>;
     exportedBytes: number;
     /** Time this package spent on the app's thread, and its share of the time since the start. */
     ownMillis: number;

@@ -1,7 +1,7 @@
 // A batch as OTLP lays profiles out (proto 1.11, v1development): one dictionary for all of it, and a
 // profile for each sample type. encode_otlp.ts and encode_otlp_json.ts only write down what is here.
 import { randomBytes } from "node:crypto";
-import { type MergedSample, mergeSamples, wholeNumber } from "./merge.js";
+import { type MergedSample, mergeSamples, parentOf, wholeNumber } from "./merge.js";
 import type { Attributes, Batch, Frame, Profile, Resource, SpanLink, ValueType } from "./model.js";
 
 export type AttributeValue = Attributes[string];
@@ -64,6 +64,8 @@ export interface OtlpMessage {
 
 const noId = { traceId: "0".repeat(32), spanId: "0".repeat(16) };
 
+const nothing: number[] = [];
+
 /** The number of a key in a table: that of before, or a new one. */
 function intern<K, T>(known: Map<K, number>, key: K, table: T[], make: () => T): number {
     let at = known.get(key);
@@ -99,7 +101,6 @@ function createDictionary(): Dictionary {
     const locations = new Map<string, number>();
     const links = new Map<string, number>();
     const attributeIds = new Map<string, number>();
-    const stacks = new Map<string, number>([["", 0]]);
 
     const string = (text: string): number => intern(strings, text, tables.strings, () => text);
     const attribute = (key: string, value: AttributeValue): number =>
@@ -108,7 +109,7 @@ function createDictionary(): Dictionary {
             value,
         }));
     const attributes = (given: Attributes | undefined): number[] =>
-        given ? Object.entries(given).map(([key, value]) => attribute(key, value)) : [];
+        given ? Object.entries(given).map(([key, value]) => attribute(key, value)) : nothing;
 
     function functionOf(frame: Frame): number {
         const startLine = wholeNumber(frame.startLine);
@@ -131,28 +132,6 @@ function createDictionary(): Dictionary {
             attributes: [attribute("profile.frame.type", frame.kind)],
         }));
     }
-    function stacksOf(profile: Profile): (stack: number) => number {
-        const { parent, frame } = profile.stacks;
-        const locationIds: number[] = [];
-        const known: number[] = [0];
-        return (stack) => {
-            const before = known[stack];
-            if (before !== undefined) {
-                return before;
-            }
-            const path: number[] = [];
-            // A parent is older than its child: anything else would never end.
-            for (let at = stack; at > 0; ) {
-                const number = frame[at]!;
-                locationIds[number] ??= locationOf(profile.frames[number]!);
-                path.push(locationIds[number]);
-                at = parent[at]! < at ? parent[at]! : 0;
-            }
-            const found = intern(stacks, path.join(" "), tables.stacks, () => path);
-            known[stack] = found;
-            return found;
-        };
-    }
     return {
         tables,
         string,
@@ -161,7 +140,56 @@ function createDictionary(): Dictionary {
             link && isLink(link)
                 ? intern(links, link.traceId + link.spanId, tables.links, () => link)
                 : 0,
-        stacksOf,
+        stacksOf: createStacks(tables, locationOf),
+    };
+}
+
+/** All profiles' stacks in one trie, so that those that are equal are one, however they are numbered.
+ * Only those of samples are written. */
+function createStacks(tables: OtlpTables, locationOf: (frame: Frame) => number) {
+    const nodes = new Map<number, number>();
+    const parents = [0];
+    const locations = [0];
+    const written = [0]; // by node: its number in the table
+
+    function nodeOf(parent: number, location: number): number {
+        const key = parent * 2 ** 26 + location;
+        let node = nodes.get(key);
+        if (node === undefined) {
+            node = parents.push(parent) - 1;
+            locations.push(location);
+            nodes.set(key, node);
+        }
+        return node;
+    }
+    function numberOf(node: number): number {
+        let number = written[node];
+        if (number === undefined) {
+            const path: number[] = [];
+            for (let at = node; at > 0; at = parents[at]!) {
+                path.push(locations[at]!);
+            }
+            number = tables.stacks.push(path) - 1;
+            written[node] = number;
+        }
+        return number;
+    }
+    return ({ frames, stacks }: Profile): ((stack: number) => number) => {
+        const locationIds: number[] = [];
+        const known = [0];
+        return (stack) => {
+            const path: number[] = [];
+            for (let at = stack; known[at] === undefined; at = parentOf(stacks, at)) {
+                path.push(at);
+            }
+            while (path.length > 0) {
+                const at = path.pop()!;
+                const frame = stacks.frame[at]!;
+                locationIds[frame] ??= locationOf(frames[frame]!);
+                known[at] = nodeOf(known[parentOf(stacks, at)]!, locationIds[frame]);
+            }
+            return numberOf(known[stack]!);
+        };
     };
 }
 

@@ -22,6 +22,16 @@ const VARINT = 0;
 const FIXED64 = 1;
 const LENGTH = 2;
 
+/** As it is written: what is no number from 0 on is 0. */
+function varintSize(value: number): number {
+    let size = 1;
+    const known = value <= Number.MAX_SAFE_INTEGER ? value : 0;
+    for (let rest = known; rest >= 0x80; rest = Math.floor(rest / 128)) {
+        size++;
+    }
+    return size;
+}
+
 export function createProtobufWriter(): ProtobufWriter {
     let buffer = Buffer.allocUnsafe(64 << 10);
     let at = 0;
@@ -34,8 +44,10 @@ export function createProtobufWriter(): ProtobufWriter {
         }
     }
     function varint(value: number): void {
-        reserve(10);
-        let rest = Number.isSafeInteger(value) && value > 0 ? value : 0;
+        if (at + 10 > buffer.length) {
+            reserve(10);
+        }
+        let rest = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
         for (; rest >= 0x80; rest = Math.floor(rest / 128)) {
             buffer[at++] = (rest % 128) | 0x80;
         }
@@ -58,12 +70,11 @@ export function createProtobufWriter(): ProtobufWriter {
         const start = ++at;
         fill();
         const length = at - start;
-        let extra = 0;
-        for (let rest = length; rest >= 0x80; rest = Math.floor(rest / 128)) {
-            extra++;
+        const extra = varintSize(length) - 1;
+        if (extra > 0) {
+            reserve(extra);
+            buffer.copyWithin(start + extra, start, at);
         }
-        reserve(extra);
-        buffer.copyWithin(start + extra, start, at);
         at = start - 1;
         varint(length);
         at += length;
@@ -113,7 +124,15 @@ export function createProtobufWriter(): ProtobufWriter {
         message: delimited,
         packed(field, values) {
             if (values.length > 0) {
-                delimited(field, () => values.forEach(varint));
+                let length = 0;
+                for (const value of values) {
+                    length += varintSize(value);
+                }
+                tag(field, LENGTH);
+                varint(length);
+                for (const value of values) {
+                    varint(value);
+                }
             }
         },
         packedFixed64(field, values) {

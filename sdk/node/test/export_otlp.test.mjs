@@ -4,7 +4,11 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { spawnSync } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createSecureServer } from "node:https";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { context, createContextKey, ROOT_CONTEXT } from "@opentelemetry/api";
@@ -42,8 +46,8 @@ async function startReceiver(t, respond) {
     return { requests, sockets, close, endpoint: `http://127.0.0.1:${server.address().port}` };
 }
 
-function makeExporter(endpoint, otlp = {}, options = {}) {
-    const config = resolveConfig({ enabled: true, logLevel: "silent", endpoint, ...options }, {});
+function makeExporter(endpoint, otlp = {}, options = {}, env = {}) {
+    const config = resolveConfig({ enabled: true, logLevel: "silent", endpoint, ...options }, env);
     Object.assign(config.otlp, { retryMillis: 5, retryMaxMillis: 20, timeoutMillis: 500, ...otlp });
     const stats = createStats(config);
     return { exporter: createExporter(config, stats), stats };
@@ -294,6 +298,41 @@ test("our requests are not traced", async (t) => {
     await exporter.shutdown(1000);
     assert.deepEqual(seen, [true]);
     assert.equal(context.active(), ROOT_CONTEXT);
+});
+
+function hasOpenssl() {
+    return spawnSync("openssl", ["version"]).status === 0;
+}
+
+test("TLS: the certificate that was named is trusted, and no other", {
+    skip: !hasOpenssl(),
+}, async (t) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "vesta-tls-"));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const [key, cert] = ["key.pem", "cert.pem"].map((name) => path.join(folder, name));
+    const made = spawnSync("openssl", [
+        ...["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
+        ...["-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost"],
+        ...["-addext", "subjectAltName=IP:127.0.0.1"],
+    ]);
+    assert.equal(made.status, 0, String(made.stderr));
+    const server = createSecureServer(
+        { key: readFileSync(key), cert: readFileSync(cert) },
+        (_, response) => response.end(),
+    );
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.after(() => server.close());
+    const endpoint = `https://127.0.0.1:${server.address().port}`;
+    const env = { OTEL_EXPORTER_OTLP_CERTIFICATE: cert };
+    const trusted = makeExporter(endpoint, {}, {}, env);
+    await trusted.exporter.export(makeBatch("a"));
+    await trusted.exporter.shutdown(5000);
+    assert.equal(trusted.stats.snapshot().exported, 1);
+    const other = makeExporter(endpoint);
+    await other.exporter.export(makeBatch("a"));
+    await other.exporter.shutdown(100);
+    assert.deepEqual(other.stats.snapshot().dropped, { timeout: 1 });
+    assert.match(other.stats.snapshot().lastError, /self.signed/);
 });
 
 /** Runs a program that exports to the endpoint; what it wrote, once it has ended. */

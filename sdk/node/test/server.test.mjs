@@ -5,12 +5,24 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { resolveConfig } from "../dist/esm/config.js";
+import { encodeOtlp } from "../dist/esm/encode_otlp.js";
 import { createExporter } from "../dist/esm/exporter.js";
 import { createMask } from "../dist/esm/mask.js";
 import { createStats } from "../dist/esm/stats.js";
 import { heapProfile, link, makeBatch } from "./lib/batch.mjs";
 import { builtInCases, ownCases } from "./lib/mask_cases.mjs";
 import { noProgram, runProgram, startServer } from "./lib/vesta.mjs";
+
+test("the standard's rules are kept to", { skip: noProgram }, async (t) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "vesta-check-"));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const file = path.join(folder, "batch.otlp");
+    const empty = { ...heapProfile(), samples: [] };
+    for (const batch of [makeBatch(), { resource: {}, profiles: [empty] }]) {
+        writeFileSync(file, encodeOtlp(batch));
+        assert.equal(await runProgram("info", "--check", file), "");
+    }
+});
 
 async function send(options, batch) {
     const config = resolveConfig({ enabled: true, logLevel: "silent", ...options }, {});
