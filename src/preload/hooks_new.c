@@ -162,6 +162,37 @@ static operator_fn *via[] = {
 OPERATORS(X)
 #undef X
 
+/*
+ * Whether an allocator's operator new comes back to us by another name: jemalloc's aligned ones
+ * call aligned_alloc. Then it is counted there. There is no way to know but to call it.
+ */
+static bool comes_back(enum operator_id id)
+{
+    static const enum operator_id undo[] = {
+        [OP_Znwm] = OP_ZdlPv,
+        [OP_Znam] = OP_ZdaPv,
+        [OP_ZnwmRKSt9nothrow_t] = OP_ZdlPv,
+        [OP_ZnamRKSt9nothrow_t] = OP_ZdaPv,
+        [OP_ZnwmSt11align_val_t] = OP_ZdlPvSt11align_val_t,
+        [OP_ZnamSt11align_val_t] = OP_ZdaPvSt11align_val_t,
+        [OP_ZnwmSt11align_val_tRKSt9nothrow_t] = OP_ZdlPvSt11align_val_t,
+        [OP_ZnamSt11align_val_tRKSt9nothrow_t] = OP_ZdaPvSt11align_val_t,
+    };
+    static char nothrow; /* only its address is passed on */
+    enum { ALIGNMENT = 64, MUCH = 1 << 30 };
+    if (!real[undo[id]])
+        return false;
+    uint64_t *left = &preload_thread.alloc_left, before = *left;
+    uintptr_t second = id >= OP_ZnwmSt11align_val_t ? ALIGNMENT : (uintptr_t)&nothrow;
+    *left = MUCH;
+    void *p = real[id](ALIGNMENT, second, (uintptr_t)&nothrow);
+    bool came = (MUCH - *left) % 4096 == ALIGNMENT; /* it may also have asked for pages, by mmap */
+    *left = before;
+    if (p)
+        real[undo[id]]((uintptr_t)p, ALIGNMENT, 0);
+    return came;
+}
+
 void resolve_operators(void)
 {
     static const struct {
@@ -173,9 +204,14 @@ void resolve_operators(void)
     };
     for (int i = 0; i < OP_COUNT; i++) {
         void *found = resolve_next(names[i], NULL);
-        if (found)
-            memcpy(&real[i], &found, sizeof(found));
-        bool is_allocators = found && range_has(&preload_allocator, found);
-        via[i] = is_allocators ? ours[i].counted : found ? real[i] : ours[i].plain;
+        memcpy(&real[i], &found, sizeof(found));
+    }
+    for (int i = 0; i < OP_COUNT; i++) {
+        if (!real[i])
+            via[i] = ours[i].plain;
+        else if (!range_has(&preload_allocator, (void *)(uintptr_t)real[i]))
+            via[i] = real[i];
+        else
+            via[i] = i < OP_ZdlPv && comes_back((enum operator_id)i) ? real[i] : ours[i].counted;
     }
 }
