@@ -213,6 +213,7 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
     wait_for(lambda: all(p.said("ready") for p in (deadly, told, own, apart, marked, other)))
     agent = new_agent("--node-attach", "service:left-*", *QUICK)
     unasked = new_agent(*QUICK)
+    resting = new_agent("--node-attach", "service:other", "--mode", "off", *QUICK)
 
     for p, why in ((deadly, "it has no handler for SIGUSR1, which would end it"),
                    (told, "its owner has said something about its inspector"),
@@ -221,6 +222,7 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
                    (own, "SIGUSR1 opened no inspector in 3 s")):
         wait_for(lambda: f"process {p.pid} is not attached to: {why}" in agent.log)
     wait_for(lambda: own.said("a signal"))
+    resting.wait_for_mode("off")
     time.sleep(1)
     assert own.said("a signal") == 1  # and never again
     assert not is_open()
