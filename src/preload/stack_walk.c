@@ -135,6 +135,15 @@ static inline bool apply_rule(struct walk *w, uint64_t rule)
 
 /* ---- The long way ---- */
 
+/* The stack pointer is near the outermost frame, where libc's own code may have no tables. */
+static bool is_near_root(const struct walk *w)
+{
+    enum { ROOM = 512 };
+    uintptr_t sp = w->regs.value[FRAME_RSP], root = preload_thread.stack_root;
+
+    return root != 0 && sp < preload_thread.stack_end && sp + ROOM >= root;
+}
+
 /*
  * Code without tables: mostly it has a frame pointer. What that leads to must lie further out on
  * the same stack, and must be code.
@@ -145,8 +154,8 @@ static enum step step_by_pointer(struct walk *w)
     uint64_t rbp = w->regs.value[FRAME_RBP], next[2];
     struct code_module m;
 
-    if (KNOWS(w, FRAME_RBP) && rbp == 0)
-        return STEP_END;
+    if (KNOWS(w, FRAME_RBP) && rbp == 0) /* as the first function is called with */
+        return is_near_root(w) || preload_thread.stack_root == 0 ? STEP_END : STEP_LOST;
     if (!KNOWS(w, FRAME_RBP) || rbp < w->regs.value[FRAME_RSP] ||
         rbp - w->regs.value[FRAME_RSP] > FRAME_MAX ||
         !stack_memory_read(&w->memory, rbp, &next[0]) ||
@@ -187,15 +196,6 @@ static enum step step_by_context(struct walk *w)
     w->regs = next;
     w->is_exact = true;
     return STEP_ON;
-}
-
-/* The stack pointer is near the outermost frame, where libc's own code may have no tables. */
-static bool is_near_root(const struct walk *w)
-{
-    enum { ROOM = 512 };
-    uintptr_t sp = w->regs.value[FRAME_RSP], root = preload_thread.stack_root;
-
-    return root != 0 && sp < preload_thread.stack_end && sp + ROOM >= root;
 }
 
 static enum step step_without_tables(struct walk *w, const struct code_module *m, uint64_t pc)
