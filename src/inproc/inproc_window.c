@@ -47,6 +47,16 @@ struct inproc_window {
     bool is_gone;
 };
 
+/* Stacks by their innermost frames, 8, 4, 2 and 1. */
+static uint64_t place_of(void *arg, uint32_t stack, unsigned level)
+{
+    const struct inproc_window *w = arg;
+    const struct segment_text *t = segment_reader_get(w->reader, stack);
+    size_t most = (size_t)64 >> (level - 1);
+
+    return hash_bytes(t->data, t->size < most ? t->size : most);
+}
+
 struct inproc_window *inproc_window_new(struct segment_reader *r,
                                         const struct inproc_window_options *o)
 {
@@ -56,7 +66,8 @@ struct inproc_window *inproc_window_new(struct segment_reader *r,
     w->o = *o;
     budget_init(&w->budget, o->max_memory ? o->max_memory : MEMORY_DEFAULT);
     uint64_t window = o->window_ns ? o->window_ns : WINDOW_DEFAULT_NS;
-    struct leaks_options l = {.windows = o->leak_windows, .window_ns = window};
+    struct leaks_options l = {
+        .windows = o->leak_windows, .window_ns = window, .place = place_of, .place_arg = w};
     w->leaks[LEAKS_OF_WINDOWS] = leaks_new(&l);
     l.step_ns = window / LIFE_FIRST;
     l.step_max_ns = window * LIFE_LAST;

@@ -20,7 +20,9 @@ struct moment {
 
 struct site {
     uint32_t stack;
-    bool is_alive; /* in this snapshot */
+    bool is_alive;   /* in this snapshot */
+    bool is_suspect; /* by it */
+    uint64_t places[LEAKS_LEVELS];
     double objects;
     struct moment old; /* of what is alive now and was already N steps ago */
     struct moment new;
@@ -41,6 +43,8 @@ struct leaks {
     VEC(uint32_t) slots; /* by stack: site + 1 */
     VEC(struct site) sites;
     VEC(struct leak_suspect) suspects;
+    VEC(uint32_t) order;     /* sites, by place */
+    struct moment *together; /* of the sites of a place */
 };
 
 struct leaks *leaks_new(const struct leaks_options *o)
@@ -62,6 +66,7 @@ struct leaks *leaks_new(const struct leaks_options *o)
     l->max = 5 * l->o.windows + 1;
     budget_init(&l->budget, o->max_memory ? o->max_memory : MEMORY_DEFAULT);
     l->times = must_calloc(l->max, sizeof(l->times[0]));
+    l->together = must_calloc(l->max, sizeof(l->together[0]));
     return l;
 }
 
@@ -74,6 +79,8 @@ void leaks_free(struct leaks *l)
     vec_done(&l->budget, &l->slots);
     vec_done(&l->budget, &l->sites);
     vec_done(&l->budget, &l->suspects);
+    vec_done(&l->budget, &l->order);
+    free(l->together);
     free(l->times);
     free(l);
 }
@@ -116,7 +123,9 @@ void leaks_begin(struct leaks *l, uint64_t now_ns)
     l->times[l->n] = now_ns;
     for (size_t i = 0; i < l->sites.len; i++) {
         struct site *s = &l->sites.data[i];
-        *s = (struct site){.stack = s->stack, .moments = s->moments};
+        struct site empty = {.stack = s->stack, .moments = s->moments};
+        memcpy(empty.places, s->places, sizeof(empty.places));
+        *s = empty;
         s->moments[l->n] = (struct moment){0};
     }
 }
@@ -140,7 +149,10 @@ static struct site *site_of(struct leaks *l, uint32_t stack)
         return NULL;
     }
     l->slots.data[stack] = (uint32_t)l->sites.len;
-    return &vec_last(&l->sites);
+    struct site *s = &vec_last(&l->sites);
+    for (unsigned i = 0; l->o.place && i < LEAKS_LEVELS; i++)
+        s->places[i] = l->o.place(l->o.place_arg, stack, i + 1);
+    return s;
 }
 
 /* The last 2 N steps are numbered from 0, the newest; what is older has a higher number. */
@@ -229,6 +241,90 @@ static bool goes_on(const struct leaks *l, const struct site *s)
            s->new_samples >= before / 2;
 }
 
+static bool is_leak(const struct leaks *l, const struct site *s)
+{
+    return s->is_alive && goes_on(l, s) && grows(l, s) && rises(l, s);
+}
+
+/* ---- Places ---- */
+
+struct by_place {
+    const struct site *sites;
+    unsigned level;
+};
+
+static int compare_places(const void *a, const void *b, void *arg)
+{
+    const struct by_place *by = arg;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    uint64_t x = by->sites[i].places[by->level], y = by->sites[k].places[by->level];
+
+    return x != y ? (x < y ? -1 : 1) : i < k ? -1 : i > k;
+}
+
+static void add_site(struct leaks *l, struct site *sum, const struct site *s)
+{
+    sum->is_alive |= s->is_alive;
+    sum->old.variance += s->old.variance;
+    sum->new.variance += s->new.variance;
+    sum->last_samples += s->last_samples;
+    sum->new_samples += s->new_samples;
+    sum->cohort_samples += s->cohort_samples;
+    sum->cohorts |= s->cohorts;
+    for (unsigned i = 0; i < l->n; i++) {
+        sum->moments[i].bytes += s->moments[i].bytes;
+        sum->moments[i].variance += s->moments[i].variance;
+    }
+}
+
+/* Whether a stack has a part in what its place keeps: neither what is old alone, nor what has come
+ * just now. */
+static bool takes_part(const struct site *s)
+{
+    if (!s->is_alive || s->cohort_samples == s->last_samples)
+        return false;
+    return s->cohort_samples < 3 || (s->new_samples > 0 && s->new_samples < s->cohort_samples);
+}
+
+/* Judges the n sites of a place together. */
+static void judge_place(struct leaks *l, const uint32_t *sites, size_t n)
+{
+    struct site sum = {.moments = l->together};
+
+    memset(l->together, 0, l->max * sizeof(l->together[0]));
+    for (size_t i = 0; i < n; i++)
+        add_site(l, &sum, &l->sites.data[sites[i]]);
+    if (!is_leak(l, &sum))
+        return;
+    for (size_t i = 0; i < n; i++)
+        l->sites.data[sites[i]].is_suspect = takes_part(&l->sites.data[sites[i]]);
+}
+
+static void judge_places(struct leaks *l, unsigned level)
+{
+    struct by_place by = {l->sites.data, level};
+    const uint32_t *order;
+    size_t n, to;
+
+    vec_clear(&l->order);
+    for (uint32_t i = 0; i < l->sites.len; i++)
+        if (!l->sites.data[i].is_suspect)
+            (void)vec_push(&l->budget, &l->order, i);
+    order = l->order.data;
+    n = l->order.len;
+    if (n > 1)
+        qsort_r(l->order.data, n, sizeof(order[0]), compare_places, &by);
+    for (size_t from = 0; from < n; from = to) {
+        uint64_t place = by.sites[order[from]].places[level];
+        for (to = from + 1; to < n && by.sites[order[to]].places[level] == place;)
+            to++;
+        if (to - from > 1)
+            judge_place(l, order + from, to - from);
+    }
+}
+
+/* ---- Suspects ---- */
+
 static int compare_suspects(const void *a, const void *b)
 {
     const struct leak_suspect *x = a, *y = b;
@@ -238,29 +334,39 @@ static int compare_suspects(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-void leaks_end(struct leaks *l)
+static void list_suspects(struct leaks *l)
 {
-    unsigned steps = 2 * l->o.windows;
+    unsigned first = l->n - 1 - 2 * l->o.windows;
+    uint64_t watched_ns = l->times[l->n - 1] - l->times[first];
 
-    l->n++;
-    vec_clear(&l->suspects);
-    if (l->n <= steps)
-        return;
-    double seconds = (double)(l->times[l->n - 1] - l->times[l->n - 1 - steps]) / 1e9;
-    for (size_t i = 0; i < l->sites.len && seconds > 0; i++) {
+    for (size_t i = 0; i < l->sites.len; i++) {
         const struct site *s = &l->sites.data[i];
-        if (!s->is_alive || !goes_on(l, s) || !grows(l, s) || !rises(l, s))
+        if (!s->is_suspect)
             continue;
-        double grown = s->moments[l->n - 1].bytes - s->moments[l->n - 1 - steps].bytes;
-        (void)vec_push(&l->budget, &l->suspects,
-                       (struct leak_suspect){.stack = s->stack,
-                                             .bytes = s->moments[l->n - 1].bytes,
-                                             .objects = s->objects,
-                                             .growth_per_s = grown / seconds,
-                                             .watched_ns = (uint64_t)(seconds * 1e9)});
+        double grown = s->moments[l->n - 1].bytes - s->moments[first].bytes;
+        (void)vec_push(
+            &l->budget, &l->suspects,
+            (struct leak_suspect){.stack = s->stack,
+                                  .bytes = s->moments[l->n - 1].bytes,
+                                  .objects = s->objects,
+                                  .growth_per_s = grown > 0 ? grown * 1e9 / (double)watched_ns : 0,
+                                  .watched_ns = watched_ns});
     }
     if (l->suspects.len > 1)
         qsort(l->suspects.data, l->suspects.len, sizeof(l->suspects.data[0]), compare_suspects);
+}
+
+void leaks_end(struct leaks *l)
+{
+    l->n++;
+    vec_clear(&l->suspects);
+    if (l->n <= 2 * l->o.windows)
+        return;
+    for (size_t i = 0; i < l->sites.len; i++)
+        l->sites.data[i].is_suspect = is_leak(l, &l->sites.data[i]);
+    for (unsigned level = 0; l->o.place && level < LEAKS_LEVELS; level++)
+        judge_places(l, level);
+    list_suspects(l);
 }
 
 const struct leak_suspect *leaks_suspects(const struct leaks *l, size_t *ret_n)

@@ -6,6 +6,11 @@
 
 #include "base/cleanup.h"
 
+/* Which stacks are one place in code: equal for stacks whose innermost frames are, and of fewer
+ * frames at each higher level, from 1 to LEAKS_LEVELS. */
+#define LEAKS_LEVELS 4
+typedef uint64_t (*leaks_place_fn)(void *arg, uint32_t stack, unsigned level);
+
 /*
  * Leak suspects: code whose memory is still there long after it was allocated, and becomes more and
  * more. Fed with all live memory again and again ("snapshots"), it says of which stacks that holds.
@@ -17,6 +22,10 @@
  *   memory older than N steps, and it became more;
  * - it goes on: the last step added about as much as those before, and the last N not less than
  *   half of what the N before did.
+ *
+ * What has too few samples to be judged alone is judged together with other stacks of the same
+ * place in code, by fewer and fewer of its innermost frames; those that were named already are left
+ * out of it, so that a wrapper of malloc is not named for one of its callers.
  *
  * So these are not named: a cache that has filled, a pool that replaces what it holds, what lives
  * shortly. A cache that is being filled looks like a leak until it is full.
@@ -34,6 +43,8 @@ struct leaks_options {
     uint64_t step_max_ns; /* steps become longer up to this; 0: they do not */
     unsigned min_samples; /* that must be left of 2 N steps; 0: 2 N */
     size_t max_memory;    /* 0: 16 MiB; what does not fit is not followed */
+    leaks_place_fn place; /* NULL: each stack is judged alone */
+    void *place_arg;
 };
 
 #define LEAKS_WINDOWS_DEFAULT 3

@@ -232,6 +232,61 @@ static void large_blocks_need_no_statistics(struct test *t)
     world_done(&w);
 }
 
+/* Stacks 10 to 19 are of one place, 20 to 29 of another... */
+static uint64_t place_by_tens(void *arg, uint32_t stack, unsigned level)
+{
+    (void)arg;
+    return level < LEAKS_LEVELS ? stack : stack / 10;
+}
+
+/*
+ * A leak through ten callers is too thin for each of them. Beside it, in the same function, what
+ * was there before and what lives shortly, each through callers of its own; and a place where one
+ * caller leaks by itself, and another keeps a cache.
+ */
+static void thin_stacks_are_judged_by_their_place(struct test *t)
+{
+    struct leaks_options o = {.window_ns = SECOND, .place = place_by_tens};
+    unsigned named[40] = {0}, others = 0;
+
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct world w;
+        size_t n;
+        world_init(&w, seed, &o);
+        for (unsigned tick = 0; tick < 200; tick++) {
+            for (unsigned i = 0; i < 40; i++) {
+                allocate(&w, LEAK, 400);
+                vec_last(&w.alive[LEAK]).site = 10 + (uint32_t)random_below(&w.random, 8);
+            }
+            for (unsigned i = 0; tick == 0 && i < 2000; i++) {
+                allocate(&w, CACHE, 400);
+                vec_last(&w.alive[CACHE]).site = i % 2 ? 18 : 21;
+            }
+            while (w.alive[CHURN].len > 0)
+                release(&w, CHURN, 0);
+            for (unsigned i = 0; i < 100; i++) {
+                allocate(&w, CHURN, 400);
+                vec_last(&w.alive[CHURN]).site = 19;
+            }
+            for (unsigned i = 0; i < 40; i++) {
+                allocate(&w, POOL, 400);
+                vec_last(&w.alive[POOL]).site = 20;
+            }
+            w.now += SECOND / 10;
+            look(&w);
+        }
+        const struct leak_suspect *s = leaks_suspects(w.leaks, &n);
+        for (size_t i = 0; i < n; i++)
+            named[s[i].stack]++;
+        others += leaks_find(w.leaks, 18) || leaks_find(w.leaks, 19) || leaks_find(w.leaks, 21);
+        world_done(&w);
+    }
+    for (unsigned i = 10; i < 18; i++)
+        CHECK(t, named[i] >= 7);
+    CHECK(t, named[20] >= 9);
+    CHECK_INT(t, others, 0);
+}
+
 static void what_stops_is_not_named_any_more(struct test *t)
 {
     struct world w;
@@ -274,6 +329,7 @@ static const struct test_case cases[] = {
     TEST(a_leak_among_churn_of_the_same_stack_is_named),
     TEST(a_few_samples_are_no_proof),
     TEST(large_blocks_need_no_statistics),
+    TEST(thin_stacks_are_judged_by_their_place),
     TEST(what_stops_is_not_named_any_more),
     TEST(memory_is_bounded),
 };
