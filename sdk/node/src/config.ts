@@ -105,13 +105,15 @@ const millis = integerOf(1, 0x7fffffff);
  * Options of start(), or, with `only`, those of one start function: then that profiler alone is on.
  */
 export function resolveConfig(
-    options: StartOptions = {},
+    given: StartOptions = {},
     env: Environment = process.env,
     only?: ProfilerName,
 ): Config {
+    const options = typeof given === "object" && given !== null ? given : {};
     const problems: string[] = [];
     const top = sourceOf(options, "", "VESTA_", env, problems);
     const shouldProfile = functionOf(top, options, "shouldProfile");
+    tellUnknown(options, only, problems);
     const common = resolveCommon(top, env);
     const shared: Shared = { env, problems, only, shouldProfile, lineNumbers: common.lineNumbers };
     return {
@@ -128,6 +130,40 @@ export function resolveConfig(
         env,
         problems,
     };
+}
+
+const commonNames = [
+    ...["enabled", "shouldProfile", "serviceName", "resourceAttributes", "exporter", "endpoint"],
+    ...["headers", "bufferBytes", "outDir", "mask", "maskBuiltIn", "lineNumbers", "sourceMaps"],
+    ...["spans", "maxCpu", "maxLagMillis", "logLevel"],
+];
+const window = ["enabled", "shouldProfile", "intervalMillis", "durationMillis"];
+const groupNames: Record<ProfilerName, string[]> = {
+    cpu: [...window, "samplingIntervalMicros", "lineNumbers"],
+    wall: [...window, "samplingIntervalMicros", "lineNumbers"],
+    allocations: [...window, "samplingIntervalBytes", "stackDepth"],
+    heap: [...window, "samplingIntervalBytes", "stackDepth"],
+    eventLoop: [...window, "thresholdMillis"],
+    snapshots: ["enabled", "shouldProfile", "intervalMillis", "maxPauseShare"],
+};
+
+/** A slip in a name would else look as if it worked. */
+function tellUnknown(
+    options: StartOptions,
+    only: ProfilerName | undefined,
+    problems: string[],
+): void {
+    const groups = Object.keys(groupNames) as ProfilerName[];
+    const check = (given: unknown, known: string[], label: string): void => {
+        const names = typeof given === "object" && given !== null ? Object.keys(given) : [];
+        for (const name of names.filter((n) => !known.includes(n))) {
+            problems.push(`option ${label}${name} is not known here; it is passed over`);
+        }
+    };
+    check(options, [...commonNames, ...(only ? groupNames[only] : groups)], "");
+    for (const name of only ? [] : groups) {
+        check((options as Record<string, unknown>)[name], groupNames[name], `${name}.`);
+    }
 }
 
 function isEnabled(top: Source, env: Environment): boolean {

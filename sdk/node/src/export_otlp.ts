@@ -137,17 +137,15 @@ function createSender(
     };
 
     async function sendFirst(first: Waiting): Promise<Verdict> {
-        queue.isSending = true;
         let answer = await poster.post(first.body, headers);
         if (answer.wasStale) {
             answer = await poster.post(first.body, headers);
         }
-        queue.isSending = false;
         return judge(answer, isJson, stats);
     }
     /** Waits before the next attempt. False: there is no time for one. */
     async function pause(verdict: Extract<Verdict, { kind: "again" }>): Promise<boolean> {
-        const millis = verdict.afterMillis ?? backoff(config, failures);
+        const millis = Math.max(verdict.afterMillis ?? 0, backoff(config, failures));
         stats.error("export", verdict.why);
         if (deadline !== undefined && performance.now() + millis >= deadline) {
             return false;
@@ -163,7 +161,9 @@ function createSender(
                 stats.drop("timeout");
                 continue;
             }
+            queue.isSending = true;
             const verdict = await sendFirst(first);
+            queue.isSending = false;
             if (verdict.kind === "again") {
                 failures++;
                 if (!(await pause(verdict))) {

@@ -1,4 +1,5 @@
 // Where batches go. Masking happens here, so that no way out can forget it.
+import * as path from "node:path";
 import type { Config } from "./config.js";
 import { createFileExporter } from "./export_file.js";
 import { createOtlpExporter } from "./export_otlp.js";
@@ -43,7 +44,7 @@ export function createExporter(config: Config, stats: StatsKeeper): Exporter {
 function targetOf(config: Config, stats: StatsKeeper): Exporter {
     const { exporter } = config;
     if (exporter === "file") {
-        return createFileExporter(config.outDir, stats);
+        return createFileExporter(path.resolve(config.outDir), stats);
     }
     if (typeof exporter === "string") {
         return createOtlpExporter(config.otlp, exporter === "otlp-json", stats);

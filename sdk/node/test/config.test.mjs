@@ -120,7 +120,24 @@ test("bad values are told and passed over", () => {
             `${word} in ${c.problems.join("\n")}`,
         );
     }
-    assert.doesNotThrow(() => resolveConfig(null ?? undefined, {}));
+    for (const nothing of [null, undefined, "x", 1]) {
+        assert.equal(resolveConfig(nothing, {}).enabled, false);
+        assert.equal(resolveConfig(nothing, {}, "cpu").cpu.enabled, true);
+    }
+});
+
+test("names that nobody knows are told", () => {
+    const told = (...args) => resolveConfig(...args).problems.map((p) => p.split(" ")[1]);
+    assert.deepEqual(told({ cpu: { intervalMs: 1, exporter: "file" }, service: "x" }, {}), [
+        "service",
+        "cpu.intervalMs",
+        "cpu.exporter",
+    ]);
+    assert.deepEqual(told({ intervalMillis: 1, exporter: "file", stackDepth: 5 }, {}, "cpu"), [
+        "stackDepth",
+    ]);
+    assert.deepEqual(told({ intervalMillis: 60_000, maxPauseShare: 0.1 }, {}, "snapshots"), []);
+    assert.deepEqual(told({ heap: true, wall: { lineNumbers: false }, eventLoop: false }, {}), []);
 });
 
 test("the endpoint is a base, but for the signal's own variable", () => {
