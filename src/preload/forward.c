@@ -161,7 +161,7 @@ struct preload_via preload_via = {
     .valloc = first_valloc,
     .reallocarray = first_reallocarray,
 };
-struct preload_range preload_allocator;
+struct preload_range preload_allocator, preload_itself;
 
 /* ---- Finding them ---- */
 
@@ -275,6 +275,7 @@ void resolve_all(void)
     resolve_real(&real);
     decide_via(&real, &via);
     preload_allocator = range_of((void *)(uintptr_t)real.malloc);
+    preload_itself = range_of(&preload_itself);
     preload_real = real;
     preload_via = via;
     resolve_operators();

@@ -50,8 +50,9 @@ static inline bool range_has(const struct preload_range *r, const void *p)
     return (uintptr_t)p - r->start < r->end - r->start;
 }
 
-/* The file of the real malloc. */
+/* The file of the real malloc, and our own. */
 extern struct preload_range preload_allocator __attribute__((visibility("hidden")));
+extern struct preload_range preload_itself __attribute__((visibility("hidden")));
 
 /* What was allocated while dlsym was at work. It is never given back. */
 bool early_owns(const void *p);

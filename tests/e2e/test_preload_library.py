@@ -43,7 +43,7 @@ class Segment:
         (ring, ring_size), _, (keys, keys_size), (live, _), _ = areas
         self.records = [RECORD.unpack_from(data, ring + RECORD.size * i)
                         for i in range(min(self.head, ring_size // RECORD.size))]
-        self.live = [struct.unpack_from("<QII", data, live + 32 * i)
+        self.live = [struct.unpack_from("<QII12xB", data, live + 32 * i)
                      for i in range(keys_size // 8)
                      if struct.unpack_from("<Q", data, keys + 8 * i)[0] > 1]
 
@@ -56,7 +56,7 @@ class Segment:
         return totals((r[11], r[9]) for r in self.records if (r[1], r[2]) == (ALLOC, what))
 
     def alive(self):
-        return totals((size, rate) for size, _, rate in self.live)
+        return totals((size, rate) for size, _, rate, _ in self.live)
 
 
 def totals(samples):
@@ -193,6 +193,20 @@ def test_operator_new_of_every_kind(programs, inside, world):
     (_, size), (_, live_size) = truth_of(text)
     assert is_near(ring.allocated()[1], size, 8192, slack=200_000)
     assert is_near(ring.alive()[1], live_size, 8192, slack=100_000)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_mappings_that_go_in_parts(programs, inside, world):
+    program = programs("maps_known.c", world)
+    text, (ring,) = inside([program], world, VESTA_PRELOAD_INTERVAL="64")  # all are sampled
+    (objects, size), (live_objects, live_size) = truth_of(text)
+    maps = [r for r in ring.records if (r[1], r[2]) == (ALLOC, 2)]
+    assert ring.allocated(what=2)[1] >= size and len(maps) >= objects
+    if world == "tcmalloc":
+        return  # its libunwind maps memory too
+    assert ring.allocated(what=2) == (objects, size)
+    mapped = [size for size, _, _, what in ring.live if what == 2]
+    assert (len(mapped), sum(mapped)) == (live_objects, live_size)
 
 
 def test_a_plugin_with_a_runtime_of_its_own(programs, inside):
