@@ -138,10 +138,11 @@ function proceed(state: State, allowed: boolean): void {
 
 function pause(state: State, millis: number): void {
     endWindow(state);
+    const { job, context } = state;
     try {
-        state.job.rest?.();
+        context.stats.timed(() => job.rest?.());
     } catch (error) {
-        state.context.stats.error(state.job.name, error);
+        context.stats.error(job.name, error);
     }
     again(state, millis, turn);
 }
