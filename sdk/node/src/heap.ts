@@ -5,7 +5,7 @@ import {
     beginAllocations,
     beginLiveHeap,
     type HeapReading,
-    type HeapUser,
+    type LiveHeap,
     seesDeadObjects,
     type V8HeapNode,
 } from "./heap_sampler.js";
@@ -126,7 +126,7 @@ export function allocationsJob(config: HeapConfig): Job {
 }
 
 export function liveHeapJob(config: HeapConfig): Job {
-    let user: HeapUser | undefined;
+    let user: LiveHeap | undefined;
     return {
         ...hoursOf(config),
         name: "heap",
@@ -134,7 +134,12 @@ export function liveHeapJob(config: HeapConfig): Job {
         begin() {
             user ??= beginLiveHeap(config.samplingIntervalBytes);
             const { read } = user;
-            return { end: () => [heapProfile("heap", read(), config.stackDepth)] };
+            return {
+                end() {
+                    const reading = read();
+                    return reading ? [heapProfile("heap", reading, config.stackDepth)] : [];
+                },
+            };
         },
         close: () => user?.close(),
     };

@@ -29,8 +29,14 @@ export interface HeapReading {
     toMicros: number;
 }
 
-export interface HeapUser {
-    /** Live heap: as it is now. Allocations: of the window, which is over then. */
+export interface LiveHeap {
+    /** As it is now. */
+    read(): HeapReading | undefined;
+    close(): void;
+}
+
+export interface AllocationWindow {
+    /** The window is over then. */
     read(): HeapReading;
     close(): void;
 }
@@ -63,7 +69,7 @@ function nowMicros(): number {
 /** Objects that died count, too, from Node 20 on: older ones of V8 forget them. */
 export const seesDeadObjects = Number(process.versions.v8.split(".")[0]) >= 11;
 
-export function beginLiveHeap(intervalBytes: number): HeapUser {
+export function beginLiveHeap(intervalBytes: number): LiveHeap {
     const shared = sampler();
     if (shared.live) throw new Error("the live heap is being sampled already");
     shared.live = { intervalBytes: goodInterval(intervalBytes) };
@@ -79,7 +85,7 @@ export function beginLiveHeap(intervalBytes: number): HeapUser {
     };
 }
 
-export function beginAllocations(intervalBytes: number): HeapUser {
+export function beginAllocations(intervalBytes: number): AllocationWindow {
     const shared = sampler();
     if (shared.allocating) throw new Error("allocations are being sampled already");
     if (shared.sampling) shared.interrupted = stopSampling(shared);
@@ -114,17 +120,16 @@ function endAllocations(shared: Sampler): void {
     else close(shared);
 }
 
-/** The one that reaches back further: what is sampled now, or what was interrupted. */
-function readLive(shared: Sampler): HeapReading {
-    const { interrupted, sampling } = shared;
+/** The one that reaches back further: what is sampled now, or what was interrupted. Undefined where
+ * there is nothing new, as in a window of allocations. */
+function readLive(shared: Sampler): HeapReading | undefined {
+    const { interrupted, sampling, v8 } = shared;
     shared.interrupted = undefined;
     const now = nowMicros();
     const age = sampling && !shared.allocating ? now - sampling.fromMicros : 0;
     if (interrupted && interrupted.toMicros - interrupted.fromMicros > age) return interrupted;
-    if (age === 0 || !sampling || !shared.v8) throw new Error("the live heap is not being sampled");
-    const { profile } = shared.v8.post<{ profile: V8HeapProfile }>(
-        "HeapProfiler.getSamplingProfile",
-    );
+    if (age === 0 || !sampling || !v8) return undefined;
+    const { profile } = v8.post<{ profile: V8HeapProfile }>("HeapProfiler.getSamplingProfile");
     return { v8: profile, ...sampling, toMicros: now };
 }
 
