@@ -1,10 +1,11 @@
 // The spans that were seen, by number. Keeps of a span only its ids and its route once it has ended:
-// spans can be large, and a busy service has many.
+// spans can be large, and a busy service has many. A span gets a new number where others came between:
+// to look it up by its id would cost more than all the rest.
 import type { Attributes, SpanLink } from "./model.js";
-import { parentOf, routeOf, type Span } from "./otel_api.js";
+import { parentOf, routeOf, type Span, type SpanContext } from "./otel_api.js";
 
-/** Distinct spans that are remembered; the oldest make room. */
-const CAPACITY = 1 << 16;
+/** Numbers that are remembered; the oldest make room. */
+const CAPACITY = 1 << 17;
 const SWEEP_AT = 512;
 const MAX_DEPTH = 32;
 
@@ -15,16 +16,16 @@ export interface ActiveSpan {
 
 interface Entry {
     number: number;
-    link: SpanLink;
+    context: SpanContext;
     parent: string | undefined;
     route: string | undefined;
     span: Span | undefined; // until it has ended
 }
 
 export interface SpanTable {
-    /** The span's number, from 1. 0: it has no valid context. */
+    /** A number for the span, from 1. */
     numberOf(span: Span): number;
-    /** Undefined where it has made room for others. */
+    /** Undefined where it has made room for others, or where the span's ids are no ids. */
     get(number: number): ActiveSpan | undefined;
     clear(): void;
 }
@@ -37,12 +38,18 @@ function refresh(entry: Entry): void {
     if (!span.isRecording()) entry.span = undefined;
 }
 
+function isValid({ traceId, spanId }: SpanContext): boolean {
+    return /^(?!0+$)[0-9a-f]{32}$/.test(traceId) && /^(?!0+$)[0-9a-f]{16}$/.test(spanId);
+}
+
 export function createSpanTable(capacity = CAPACITY): SpanTable {
     let entries: Entry[] = [];
-    let numbers = new Map<string, number>();
     let open: Entry[] = [];
     let sweepAt = SWEEP_AT;
     let last = 0;
+    let lastSpan: Span | undefined;
+    const byId = new Map<string, Entry>();
+    let indexed = 0; // the last number that is in byId
 
     function sweep(): void {
         for (const entry of open) refresh(entry);
@@ -50,28 +57,20 @@ export function createSpanTable(capacity = CAPACITY): SpanTable {
         sweepAt = open.length * 2 + SWEEP_AT;
     }
 
-    function add(span: Span, traceId: string, spanId: string): number {
-        const number = ++last;
-        const place = number % capacity;
-        const evicted = entries[place];
-        if (evicted) {
-            evicted.span = undefined;
-            if (numbers.get(evicted.link.spanId) === evicted.number) {
-                numbers.delete(evicted.link.spanId);
-            }
-        }
-        const link = { traceId, spanId };
-        const entry = { number, link, parent: parentOf(span), route: undefined, span };
-        entries[place] = entry;
-        numbers.set(spanId, number);
-        if (open.push(entry) >= sweepAt) sweep();
-        return number;
-    }
-
-    function entryOf(number: number | undefined): Entry | undefined {
-        if (number === undefined) return undefined;
+    function entryOf(number: number): Entry | undefined {
         const entry = entries[number % capacity];
         return entry?.number === number ? entry : undefined;
+    }
+
+    /** Only at the end of a window, and only for spans that have no route of their own. */
+    function parentEntry(entry: Entry): Entry | undefined {
+        if (entry.parent === undefined) return undefined;
+        if (indexed !== last) {
+            byId.clear();
+            for (const known of entries) if (known) byId.set(known.context.spanId, known);
+            indexed = last;
+        }
+        return byId.get(entry.parent);
     }
 
     function route(first: Entry): string | undefined {
@@ -79,32 +78,37 @@ export function createSpanTable(capacity = CAPACITY): SpanTable {
         for (let depth = 0; entry && depth < MAX_DEPTH; depth++) {
             refresh(entry);
             if (entry.route !== undefined) return entry.route;
-            entry = entry.parent === undefined ? undefined : entryOf(numbers.get(entry.parent));
+            entry = parentEntry(entry);
         }
         return undefined;
     }
 
     return {
         numberOf(span) {
-            const { traceId, spanId } = span.spanContext();
-            const known = numbers.get(spanId);
-            if (known !== undefined) return known;
-            if (!/^(?!0+$)[0-9a-f]{16}$/.test(spanId)) return 0;
-            if (!/^(?!0+$)[0-9a-f]{32}$/.test(traceId)) return 0;
-            return add(span, traceId, spanId);
+            if (span === lastSpan) return last;
+            lastSpan = span;
+            const number = ++last;
+            const context = span.spanContext();
+            const entry = { number, context, parent: parentOf(span), route: undefined, span };
+            entries[number % capacity] = entry;
+            if (open.push(entry) >= sweepAt) sweep();
+            return number;
         },
         get(number) {
             const entry = entryOf(number);
-            if (!entry) return undefined;
+            if (!entry || !isValid(entry.context)) return undefined;
+            const { traceId, spanId } = entry.context;
+            const link = { traceId, spanId };
             const found = route(entry);
-            if (found === undefined) return { link: entry.link };
-            return { link: entry.link, attributes: { "http.route": found } };
+            return found === undefined ? { link } : { link, attributes: { "http.route": found } };
         },
         clear() {
             entries = [];
-            numbers = new Map();
             open = [];
             sweepAt = SWEEP_AT;
+            lastSpan = undefined;
+            byId.clear();
+            indexed = 0;
         },
     };
 }
