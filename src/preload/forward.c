@@ -278,7 +278,6 @@ void resolve_all(void)
     preload_itself = range_of(&preload_itself);
     preload_real = real;
     preload_via = via;
-    resolve_operators();
     dlerror(); /* what was not found is nobody's concern */
     __atomic_store_n(&is_done, true, __ATOMIC_RELEASE);
     is_resolving = false;

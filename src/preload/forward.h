@@ -58,6 +58,3 @@ extern struct preload_range preload_itself __attribute__((visibility("hidden")))
 bool early_owns(const void *p);
 /* How much can be read there. */
 size_t early_room(const void *p);
-
-/* hooks_new.c: finds operator new and delete. */
-void resolve_operators(void);

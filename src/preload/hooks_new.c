@@ -8,6 +8,7 @@
  * can throw.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,8 @@ DELETES(X)
 OPERATORS(X)
 #undef X
 
+static void resolve_operators(void);
+
 static operator_fn *via[] = {
 #define X(name, is) [OP##name] = first##name,
     OPERATORS(X)
@@ -150,7 +153,7 @@ static operator_fn *via[] = {
 #define X(name, is)                                                                                \
     static void *first##name(uintptr_t a, uintptr_t b, uintptr_t c)                                \
     {                                                                                              \
-        resolve_all();                                                                             \
+        resolve_operators();                                                                       \
         operator_fn *next = via[OP##name];                                                         \
         return next != first##name ? next(a, b, c) : plain##name(a, b, c);                         \
     }                                                                                              \
@@ -193,7 +196,7 @@ static bool comes_back(enum operator_id id)
     return came;
 }
 
-void resolve_operators(void)
+static void decide_operators(void)
 {
     static const struct {
         operator_fn *counted, *plain;
@@ -214,4 +217,22 @@ void resolve_operators(void)
         else
             via[i] = i < OP_ZdlPv && comes_back((enum operator_id)i) ? real[i] : ours[i].counted;
     }
+}
+
+/* Only programs of C++ come here: looking for what is not there takes others too long. Threads that
+ * do it at the same time find the same. */
+static SLOW void resolve_operators(void)
+{
+    static bool is_done;
+    static __thread bool is_resolving;
+    if (is_resolving || __atomic_load_n(&is_done, __ATOMIC_ACQUIRE))
+        return;
+    int error = errno;
+    is_resolving = true;
+    resolve_all();
+    decide_operators();
+    dlerror(); /* what was not found is nobody's concern */
+    is_resolving = false;
+    __atomic_store_n(&is_done, true, __ATOMIC_RELEASE);
+    errno = error;
 }
