@@ -1,4 +1,5 @@
 // The locks of C++ are pthread's underneath; and vesta.h is C++ as well.
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -66,8 +67,14 @@ template <typename Hold, typename Let> static void wait(void (*place)(), Hold ho
 {
     own_ring_forget();
     hold();
-    std::thread waiter(place);
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::atomic<bool> is_there{false}; // on a busy machine threads come late
+    std::thread waiter([&] {
+        is_there = true;
+        place();
+    });
+    while (!is_there)
+        std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     let();
     waiter.join();
 }
