@@ -12,6 +12,8 @@ with the slice without beside it. Prints "metric: value unit": means of the pair
   node_heap_loss_pct    live heap, sampled every 512 KiB
   node_alloc_loss_pct   allocations, the same
   node_start_loss_pct   start(): CPU, allocations and event loop together, as it is by default
+  node_spans_loss_pct   CPU profile of a service with a span for every request, samples linked to them
+  node_no_spans_loss_pct   the same service, samples not linked (spans: false)
   node_aa_pct           off against off: what the machine does itself
   ..._cpu_per_request   the same by CPU time of the whole process for each request
 """
@@ -28,6 +30,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 PAIRS = int(os.environ.get("PAIRS", "24"))
 SECONDS = float(os.environ.get("SECONDS_EACH", "2.5"))
 NODE = os.environ.get("NODE", "node")
@@ -38,9 +41,10 @@ def say(metric, value, unit):
 
 
 class Service:
-    def __init__(self):
+    def __init__(self, **env):
         self.process = subprocess.Popen([NODE, ROOT / "bench" / "node" / "service.mjs"],
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **env})
         port = self.process.stdout.readline().split()[0]
         self.base = f"http://127.0.0.1:{port}"
         self.load = subprocess.Popen(["wrk", "-t1", "-c16", "-d3600s", self.base + "/report"],
@@ -80,6 +84,35 @@ def half(values):
     return 1.96 * statistics.stdev(values) / len(values) ** 0.5
 
 
+def opentelemetry():
+    """A folder with OpenTelemetry's packages."""
+    folder = BUILD / "bench-opentelemetry"
+    if not (folder / "node_modules" / "@opentelemetry").exists():
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text("{}")
+        subprocess.run(["npm", "install", "--no-save", "--silent", "@opentelemetry/api@1.9.0",
+                        "@opentelemetry/sdk-trace-node@2.0.1"], cwd=folder, check=True)
+    return folder
+
+
+def measure(env, modes):
+    """One process for all modes: only what is switched differs."""
+    service = Service(**env)
+    try:
+        for _ in range(4):
+            service.slice("off")
+        for name, mode in modes:
+            losses, costs, rates = compare(service, mode)
+            if mode == "off":
+                say(f"{name.removesuffix('_aa')}_requests_per_s", statistics.median(rates), "1/s")
+            suffix = "" if mode == "off" else "_loss"
+            say(f"{name}{suffix}_pct", statistics.mean(losses), f"% (+- {half(losses):.2g})")
+            say(f"{name}{suffix}_cpu_per_request", statistics.mean(costs),
+                f"% (+- {half(costs):.2g})")
+    finally:
+        service.close()
+
+
 def main():
     if not shutil.which("wrk"):
         print("wrk is missing: apt-get install wrk", file=sys.stderr)
@@ -88,21 +121,11 @@ def main():
     if not (folder / "node_modules").exists():
         subprocess.run(["npm", "install", "--no-save", "--silent"], cwd=folder, check=True)
     subprocess.run(["node", "build.mjs"], cwd=folder, check=True)
-    service = Service()
-    try:
-        for _ in range(4):
-            service.slice("off")
-        for name, mode in (("node_aa", "off"), ("node_cpu", "cpu"), ("node_heap", "heap"),
-                           ("node_alloc", "alloc"), ("node_start", "all")):
-            losses, costs, rates = compare(service, mode)
-            if mode == "off":
-                say("node_requests_per_s", statistics.median(rates), "1/s")
-            suffix = "" if mode == "off" else "_loss"
-            say(f"{name}{suffix}_pct", statistics.mean(losses), f"% (+- {half(losses):.2g})")
-            say(f"{name}{suffix}_cpu_per_request", statistics.mean(costs),
-                f"% (+- {half(costs):.2g})")
-    finally:
-        service.close()
+    measure({}, (("node_aa", "off"), ("node_cpu", "cpu"), ("node_heap", "heap"),
+                 ("node_alloc", "alloc"), ("node_start", "all")))
+    measure({"OTEL_FOLDER": str(opentelemetry())},
+            (("node_traced_aa", "off"), ("node_spans", "cpu"),
+             ("node_no_spans", "cpu_without_spans")))
     return 0
 
 

@@ -1,7 +1,9 @@
 // An HTTP service that answers with JSON: what it costs to profile it is measured by bench_node.py,
 // which switches profiling on and off in one running process. Prints its port.
+//
+// With OTEL_FOLDER, a folder with OpenTelemetry's packages, every request has a span.
 import { createServer } from "node:http";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
 import * as sdk from "../../sdk/node/dist/esm/index.js";
 
 const orders = Array.from({ length: 60 }, (_, i) => ({
@@ -25,6 +27,8 @@ const always = { intervalMillis: 60_000, durationMillis: 60_000 };
 const modes = {
     off: () => undefined,
     cpu: () => sdk.startContinuousCPUProfiling({ ...quiet, ...always }),
+    cpu_without_spans: () =>
+        sdk.startContinuousCPUProfiling({ ...quiet, ...always, spans: false }),
     heap: () => sdk.startHeapSampling({ ...quiet, ...always }),
     alloc: () => sdk.startAllocationProfiling({ ...quiet, ...always }),
     all: () => sdk.start({ ...quiet }),
@@ -43,6 +47,22 @@ async function change(mode) {
 let started = process.cpuUsage();
 let began = process.hrtime.bigint();
 
+/** Runs the work of a request, in a span where there is OpenTelemetry. */
+function tracing() {
+    if (!process.env.OTEL_FOLDER) return (work) => work();
+    const load = createRequire(`${process.env.OTEL_FOLDER}/`);
+    const { context, trace } = load("@opentelemetry/api");
+    const { NodeTracerProvider } = load("@opentelemetry/sdk-trace-node");
+    new NodeTracerProvider().register();
+    const tracer = trace.getTracer("bench");
+    return async (work) => {
+        const span = tracer.startSpan("GET /report", { attributes: { "http.route": "/report" } });
+        await context.with(trace.setSpan(context.active(), span), work);
+        span.end();
+    };
+}
+const traced = tracing();
+
 const server = createServer(async (request, response) => {
     const url = new URL(request.url, "http://localhost");
     if (url.pathname === "/mode") {
@@ -54,8 +74,11 @@ const server = createServer(async (request, response) => {
         response.end(JSON.stringify({ requests, seconds, cpu: (cpu.user + cpu.system) / 1e6 }));
     } else {
         requests++;
-        response.setHeader("content-type", "application/json");
-        response.end(report(`customer-${requests % 7}`));
+        await traced(async () => {
+            await Promise.resolve(); // as if a database had been asked
+            response.setHeader("content-type", "application/json");
+            response.end(report(`customer-${requests % 7}`));
+        });
     }
 });
-server.listen(0, "127.0.0.1", () => console.log(server.address().port, fileURLToPath(import.meta.url)));
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
