@@ -506,6 +506,7 @@ static void inner_pids_are_told(struct test *t)
     CHECK_INT(t, p.namespaced_pid, 1);
     CHECK_INT(t, p.pid, shared[0]);
     inspect_process_done(&p);
+    kill(shared[0], SIGKILL); /* it may not have said yet that it ends with its parent */
     end(pid);
 }
 
