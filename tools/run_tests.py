@@ -22,7 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FUZZ_SECONDS = 3
+FUZZ_SECONDS = 2
 SERVER_LOAD = "tests/e2e/test_server_load.py"
 AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
                    for path in (ROOT / "tests" / "e2e").glob(name))
