@@ -152,7 +152,8 @@ struct preload_header {
     __u32 wanted __attribute__((aligned(64))); /* PRELOAD_WANTS(...); 0: nothing is sampled */
     __u32 alloc_rate;                          /* bytes; at least 1 */
     __u32 lock_rate;                           /* ns; at least 1 */
-    __u32 spare;
+    __u32 wished;    /* `wanted` as the program has it by itself, written once by the library: what
+                        readers go back to that had turned it off */
     __u64 ring_tail; /* records read */
 
     /* ---- Written by the library ---- */

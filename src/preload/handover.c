@@ -203,6 +203,7 @@ static void inherit(struct preload_header *h)
     has_settings = true;
     const struct preload_header *parent = segment.header;
     h->wanted = parent ? parent->wanted : preload_settings.wanted;
+    h->wished = preload_settings.wanted;
     h->alloc_rate = parent ? parent->alloc_rate : preload_settings.alloc_rate;
     h->lock_rate = parent ? parent->lock_rate : preload_settings.lock_rate;
 }

@@ -20,6 +20,7 @@ static void makes_a_segment_that_says_where_all_is(struct test *t)
     CHECK(t, h->magic == PRELOAD_MAGIC);
     CHECK_INT(t, h->version, PRELOAD_VERSION);
     CHECK_INT(t, h->pid, getpid());
+    CHECK(t, h->wished != 0 && h->wished == h->wanted);
     const struct preload_area *areas[] = {&h->ring, &h->texts, &h->live_keys, &h->live,
                                           &h->modules};
     uint64_t before = h->header_size;
