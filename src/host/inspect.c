@@ -233,6 +233,9 @@ static bool read_number(struct inspect_process *p, uint32_t field, uint64_t v)
     case TOLD_HANDOVER_END:
         p->handover_end = v;
         return true;
+    case TOLD_HANDOVER_INODE:
+        p->handover_inode = v;
+        return true;
     case TOLD_PORT:
         if (p->n_ports < sizeof(p->ports) / sizeof(p->ports[0]))
             p->ports[p->n_ports++] = (uint16_t)v;

@@ -54,6 +54,7 @@ struct inspect_process {
     struct bytes context;  /* OTEP 4719: the payload, checked as far as its frame goes; 65536 */
     uint64_t context_time; /* its timestamp: the same one need not be read again */
     uint64_t handover_begin, handover_end; /* memory of a preloaded library; 0: none */
+    uint64_t handover_inode;               /* which: another program has another one */
     bool listens;                          /* has a listening TCP socket (only when asked) */
     uint16_t ports[8]; /* the first on loopback or any address; none in another network */
     size_t n_ports;

@@ -64,6 +64,7 @@ enum {
     TOLD_POD_CONTAINER,
     TOLD_HANDOVER,
     TOLD_HANDOVER_END,
+    TOLD_HANDOVER_INODE,
 };
 enum { TOLD_KERNEL_THREAD = 1, TOLD_SAME_MOUNTS = 2, TOLD_LISTENS = 4, TOLD_CUT = 8 };
 enum { FILE_MAJOR = 1, FILE_MINOR, FILE_INODE, FILE_PATH, FILE_DELETED };
@@ -127,6 +128,7 @@ bool inspect_shares_mounts(const struct target *t); /* with us */
 struct map_marks {
     uint64_t context;                      /* a process context may be here */
     uint64_t handover_begin, handover_end; /* the memory of a preloaded library */
+    uint64_t handover_inode;
 };
 
 /* inspect_map.c: the payload of a process context whose header is at `address`; false: none. */

@@ -178,6 +178,7 @@ static void mark(struct map_marks *marks, const struct map_line *m)
     if (marks->handover_begin == 0 && m->offset == 0 && inspect_is_handover(m->path)) {
         marks->handover_begin = m->begin;
         marks->handover_end = m->end;
+        marks->handover_inode = m->inode;
     }
 }
 

@@ -311,6 +311,7 @@ static int tell_maps(const struct target *t, const struct question *q, struct bu
                                        t->pid, strerror(-r));
     pb_put_u64_opt(out, TOLD_HANDOVER, marks.handover_begin);
     pb_put_u64_opt(out, TOLD_HANDOVER_END, marks.handover_end);
+    pb_put_u64_opt(out, TOLD_HANDOVER_INODE, marks.handover_inode);
     if (is_identity && marks.context != 0 && !(q->flags & ASK_CAREFULLY))
         tell_context(t, marks.context, out);
     *flags |= is_cut ? TOLD_CUT : 0;

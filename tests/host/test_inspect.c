@@ -712,6 +712,8 @@ static void memory_of_a_preloaded_library_is_handed_over(struct test *t)
     inspect_question_handover((uint32_t)pid, 0, p.handover_begin, p.handover_end, &q);
     CHECK_INT(t, ask_file(&q, &f, &fd, &err), 0);
     CHECK_INT(t, f.size, 8192);
+    CHECK(t, f.inode != 0);
+    CHECK_INT(t, f.inode, p.handover_inode);
     CHECK_INT(t, pwrite(fd, "x", 1, 100), 1);
     close(fd);
     q = (struct buf){0};
