@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     REQUIRE(fd >= 0 && pwrite(fd, data, len, 0) == (ssize_t)len);
     if (len >= sizeof(magic))
         REQUIRE(pwrite(fd, &magic, sizeof(magic), 0) == sizeof(magic));
-    int result = segment_reader_open(fd, (size_t)1 << 20, &r, &err);
+    struct segment_options limits = {
+        .max_memory = (size_t)1 << 20, .max_drained = 1000, .max_doubts = 5000};
+    int result = segment_reader_open(fd, &limits, &r, &err);
     if (result < 0) {
         REQUIRE(err.text[0] != '\0');
         return 0;

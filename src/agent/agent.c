@@ -358,6 +358,14 @@ static void process_learnt(void *arg, struct process *p)
         process_want_jit_names(a->processes, p, loop_now_ns(a->loop));
 }
 
+static void process_replaced(void *arg, struct process *p, struct process *former)
+{
+    struct agent *a = arg;
+
+    if (a->inside)
+        inside_replaced(a->inside, p, former);
+}
+
 static void relay_told(void *arg, enum relay_kind kind, struct bytes data)
 {
     struct agent *a = arg;
@@ -446,6 +454,7 @@ static void start_tables(struct agent *a)
         .n_pids = &a->n_pids,
         .is_picky = a->n_pids > 0 || a->o.is_picky,
         .known = process_learnt,
+        .replaced = process_replaced,
         .arg = a,
         .max = PROCESSES_MAX,
     });

@@ -237,6 +237,10 @@ static void add_inside(const struct agent *a, struct buf *text)
                (double)s.lost);
     add_metric(text, "preload_refused_total", "counter",
                "Memory of such libraries that could not be read.", (double)s.refused);
+    add_metric(text, "preload_dropped_total", "counter",
+               "Memory of such libraries that made no sense, or cost too much, and is not read "
+               "any more.",
+               (double)s.dropped);
 }
 
 void agent_metrics(struct agent *a, struct buf *text)

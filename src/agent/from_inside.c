@@ -3,32 +3,56 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/must.h"
 #include "inproc/inproc_profiles.h"
 
 #define PROCESSES_MAX 256
-#define MEMORY_MIN    ((size_t)1 << 20)
+
+/* Memory: every process has a share, and all shares together are within the limit. A process that
+ * is new has some of what is left; when a window begins, all have the same, and a quarter is left
+ * for the next ones. */
+#define SHARE_MIN   ((size_t)128 << 10)
+#define SHARE_FIXED ((size_t)16 << 10) /* of a share: what is there without any text or row */
+
+/* Near what the library makes by itself. Anybody can make such memory, and larger one. */
+#define RECORDS_MAX       65536
+#define LIVE_KEYS_MAX     262144
+#define TEXTS_BYTES_MAX   ((uint64_t)16 << 20)
+#define MODULES_BYTES_MAX ((uint64_t)1 << 20)
+#define DRAINED_MAX       8192
+#define DOUBTS_MAX        1000 /* in a window; a library that is sound gives no reason for any */
+
+#define CPU_SHARE_DEFAULT 0.05
+#define COSTLY_TIMES      3 /* more than its part, and in so many windows one after the other */
+#define COSTLY_WINDOWS    3
 
 /* A process that carries the library. */
 struct carrier {
     struct inside *in;
-    struct process *process;       /* held */
-    uint64_t begin, inode;         /* where and which memory: another one after exec */
-    struct segment_reader *reader; /* NULL while it is being opened */
+    struct process *process;       /* held; what it was, once it has called exec */
+    struct segment_reader *reader; /* NULL while it is being opened, or it is dropped */
     struct inproc_window *window;
+    size_t memory; /* its share */
+    uint64_t records;
+    int64_t cost_ns;
+    unsigned costly_windows;
     uint32_t wanted, alloc_rate, lock_rate; /* as the program had them */
     bool is_over;                           /* everything was taken, and the process is gone */
+    bool is_dropped;                        /* this memory is not read any more */
     struct carrier *next;
 };
 
 struct inside {
     struct inside_options o;
     struct carrier *carriers;
-    size_t n, asked;
+    size_t n, asked; /* without those that were dropped */
+    size_t memory;   /* of all shares */
+    int64_t cost_ns; /* CPU, in this window */
     bool is_off;
-    uint64_t records, lost, refused;
+    uint64_t records, lost, refused, dropped;
 };
 
 struct inside *inside_new(const struct inside_options *o)
@@ -36,16 +60,27 @@ struct inside *inside_new(const struct inside_options *o)
     struct inside *in = must_calloc(1, sizeof(*in));
 
     in->o = *o;
+    if (in->o.cpu_share <= 0)
+        in->o.cpu_share = CPU_SHARE_DEFAULT;
     return in;
 }
 
-static void drop(struct inside *in, struct carrier *c)
+static void stop_reading(struct carrier *c)
 {
     inproc_window_free(c->window);
     segment_reader_free(c->reader);
-    process_let_go(in->o.processes, c->process);
+    c->window = NULL;
+    c->reader = NULL;
+    c->in->memory -= c->memory;
+    c->memory = 0;
+}
+
+static void free_carrier(struct carrier *c)
+{
+    stop_reading(c);
+    c->in->n -= !c->is_dropped;
+    process_let_go(c->in->o.processes, c->process);
     free(c);
-    in->n--;
 }
 
 void inside_free(struct inside *in)
@@ -55,7 +90,7 @@ void inside_free(struct inside *in)
     while (in->carriers) {
         struct carrier *c = in->carriers;
         in->carriers = c->next;
-        drop(in, c);
+        free_carrier(c);
     }
     free(in);
 }
@@ -66,9 +101,24 @@ static void forget(struct inside *in, struct carrier *gone)
         if (*at != gone)
             continue;
         *at = gone->next;
-        drop(in, gone);
+        free_carrier(gone);
         return;
     }
+}
+
+/* It stays known as one that is not read, so that it is not opened again and again. */
+static void drop(struct carrier *c, const char *why)
+{
+    struct inside *in = c->in;
+    struct error err;
+
+    if (c->reader)
+        (void)segment_reader_set(c->reader, 0, c->alloc_rate, c->lock_rate, &err);
+    stop_reading(c);
+    c->is_dropped = true;
+    in->n--;
+    error_set(&err, 0, "process %u: %s", c->process->tgid, why);
+    in->o.complain(in->o.arg, err.text);
 }
 
 /* ---- Opening ---- */
@@ -84,15 +134,42 @@ static void tell(struct carrier *c)
                                  o->alloc_rate ? o->alloc_rate : c->alloc_rate, c->lock_rate, &err);
 }
 
+static size_t reader_memory(const struct carrier *c)
+{
+    return (c->memory - SHARE_FIXED) / 2;
+}
+
+static size_t window_memory(const struct carrier *c)
+{
+    return (c->memory - SHARE_FIXED) / 2;
+}
+
+static int take_share(struct carrier *c, struct error *err)
+{
+    struct inside *in = c->in;
+    size_t left = in->o.memory_max - in->memory;
+
+    if (in->o.memory_max < in->memory || left < SHARE_MIN)
+        return error_set(err, -EAGAIN, "no memory is left for process %u", c->process->tgid);
+    c->memory = left / 16 > SHARE_MIN ? left / 16 : SHARE_MIN;
+    in->memory += c->memory;
+    return 0;
+}
+
 /* The memory must be that of this very process: a child that has not made its own yet still shows
  * that of its parent. */
 static int begin_reading(struct carrier *c, int fd, struct error *err)
 {
-    const struct inside_options *o = &c->in->o;
-    size_t memory = o->memory_max / 16 > MEMORY_MIN ? o->memory_max / 16 : MEMORY_MIN;
+    struct segment_options o = {.max_memory = reader_memory(c),
+                                .max_records = RECORDS_MAX,
+                                .max_live_keys = LIVE_KEYS_MAX,
+                                .max_texts_bytes = TEXTS_BYTES_MAX,
+                                .max_modules_bytes = MODULES_BYTES_MAX,
+                                .max_drained = DRAINED_MAX,
+                                .max_doubts = DOUBTS_MAX};
     struct segment_counters counters;
 
-    int r = segment_reader_open(fd, memory, &c->reader, err);
+    int r = segment_reader_open(fd, &o, &c->reader, err);
     if (r < 0)
         return r;
     if (segment_reader_facts(c->reader)->pid != c->process->namespaced_pid)
@@ -101,43 +178,14 @@ static int begin_reading(struct carrier *c, int fd, struct error *err)
     r = segment_reader_counters(c->reader, &counters, err);
     if (r < 0)
         return r;
-    c->wanted = counters.wanted;
+    c->wanted = counters.wished; /* not what an agent before us has left there */
     c->alloc_rate = counters.alloc_rate;
     c->lock_rate = counters.lock_rate;
     c->window = inproc_window_new(
-        c->reader,
-        &(struct inproc_window_options){.max_memory = memory, .window_ns = (uint64_t)o->window_ns});
+        c->reader, &(struct inproc_window_options){.max_memory = window_memory(c),
+                                                   .window_ns = (uint64_t)c->in->o.window_ns});
     tell(c);
     return 0;
-}
-
-static void opened(void *arg, int r, struct bytes data, int fd, const char *text)
-{
-    struct carrier *c = arg;
-    struct inside *in = c->in;
-    struct inspect_file file;
-    struct error err = {""};
-
-    if (r == -ECANCELED) /* everything ends */
-        return;
-    in->asked--;
-    if (r == 0)
-        r = inspect_read_file(data, &file, &err);
-    else
-        error_set(&err, r, "%s", text);
-    if (r == 0) {
-        c->inode = file.inode;
-        r = begin_reading(c, fd, &err);
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    if (r == 0)
-        return;
-    in->refused += r != -EAGAIN && r != -ESRCH;
-    if (r != -EAGAIN && r != -ESRCH)
-        in->o.complain(in->o.arg, err.text);
-    process_look_later(c->process);
-    forget(in, c);
 }
 
 static struct carrier *find(struct inside *in, const struct process *p)
@@ -148,25 +196,86 @@ static struct carrier *find(struct inside *in, const struct process *p)
     return NULL;
 }
 
-void inside_learnt(struct inside *in, struct process *p)
+static struct carrier *add_carrier(struct inside *in, struct process *p)
 {
-    struct carrier *c = find(in, p);
+    struct carrier *c = must_calloc(1, sizeof(*c));
 
-    if (c && c->begin == p->handover_begin)
-        return;
-    if (c && c->reader) /* it called exec, and the memory is another one */
-        forget(in, c);
-    else if (c)
-        return;
-    if (p->handover_begin == 0 || !p->is_wanted || in->n >= PROCESSES_MAX)
-        return;
-    CLEANUP(buf_done) struct buf q = {0};
-    inspect_question_handover(p->tgid, p->start_ns, p->handover_begin, p->handover_end, &q);
-    c = must_calloc(1, sizeof(*c));
-    *c = (struct carrier){.in = in, .process = p, .begin = p->handover_begin, .next = in->carriers};
+    *c = (struct carrier){.in = in, .process = p, .next = in->carriers};
     process_hold(p);
     in->carriers = c;
     in->n++;
+    return c;
+}
+
+int inside_open(struct inside *in, struct process *p, int fd, uint64_t inode, struct error *err)
+{
+    struct carrier *c = find(in, p);
+    bool is_other = inode != p->handover_inode; /* than when it was looked at: it called exec */
+
+    c = c ? c : add_carrier(in, p);
+    int r = is_other ? error_set(err, -EAGAIN, "process %u has other memory by now", p->tgid)
+                     : take_share(c, err);
+    if (r < 0)
+        close(fd);
+    else
+        r = begin_reading(c, fd, err);
+    if (r == 0)
+        return 0;
+    if (r == -EAGAIN) {
+        process_look_later(p);
+        forget(in, c);
+    } else {
+        in->refused++;
+        drop(c, err->text);
+    }
+    return r;
+}
+
+static void opened(void *arg, int r, struct bytes data, int fd, const char *text)
+{
+    struct inspect_file file;
+    struct error err = {""};
+
+    if (r == -ECANCELED) /* everything ends, and has ended here */
+        return;
+    struct carrier *c = arg;
+    struct inside *in = c->in;
+    in->asked--;
+    if (r == 0)
+        r = inspect_read_file(data, &file, &err);
+    else
+        error_set(&err, r, "%s", text);
+    if (r == 0) {
+        (void)inside_open(in, c->process, fd, file.inode, &err);
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    in->refused += r != -EAGAIN && r != -ESRCH;
+    if (r != -EAGAIN && r != -ESRCH)
+        in->o.complain(in->o.arg, err.text);
+    process_look_later(c->process);
+    forget(in, c);
+}
+
+void inside_replaced(struct inside *in, struct process *p, struct process *former)
+{
+    struct carrier *c = find(in, p);
+
+    if (!c || (!c->reader && !c->is_dropped))
+        return; /* inside_open() will see */
+    process_hold(former);
+    process_let_go(in->o.processes, p);
+    c->process = former;
+}
+
+void inside_learnt(struct inside *in, struct process *p)
+{
+    if (find(in, p) || p->handover_begin == 0 || !p->is_wanted || in->n >= PROCESSES_MAX)
+        return;
+    CLEANUP(buf_done) struct buf q = {0};
+    inspect_question_handover(p->tgid, p->start_ns, p->handover_begin, p->handover_end, &q);
+    struct carrier *c = add_carrier(in, p);
     if (worker_ask(in->o.inspector, buf_bytes(&q), NULL, 0, opened, c) < 0)
         forget(in, c);
     else
@@ -182,17 +291,58 @@ void inside_switch(struct inside *in, bool is_on)
         tell(c);
 }
 
+/* ---- What it costs ---- */
+
+static int64_t cpu_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void charge(struct carrier *c, int64_t since_ns)
+{
+    int64_t cost = cpu_ns() - since_ns;
+
+    c->cost_ns += cost;
+    c->in->cost_ns += cost;
+}
+
+/* Whether all have cost more than they may in this window, and this one so many times its part. */
+static bool is_costly(const struct carrier *c, int64_t times)
+{
+    const struct inside *in = c->in;
+    int64_t allowed = (int64_t)((double)in->o.window_ns * in->o.cpu_share);
+
+    return in->cost_ns > allowed && c->cost_ns > times * allowed / (int64_t)(in->n ? in->n : 1);
+}
+
 /* ---- Windows ---- */
+
+static void count_records(struct carrier *c)
+{
+    uint64_t taken = segment_reader_taken(c->reader);
+
+    c->in->records += taken - c->records;
+    c->records = taken;
+}
 
 void inside_poll(struct inside *in, int64_t now_ns)
 {
     struct error err;
 
     for (struct carrier *c = in->carriers; c; c = c->next) {
-        ssize_t n = c->window
-                        ? inproc_window_poll(c->window, (uint64_t)now_ns, c->process->is_gone, &err)
-                        : 0;
-        in->records += n > 0 ? (uint64_t)n : 0;
+        if (!c->window || is_costly(c, 1)) /* what the ring does not hold, its library counts */
+            continue;
+        int64_t began = cpu_ns();
+        ssize_t n = inproc_window_poll(c->window, (uint64_t)now_ns, c->process->is_gone, &err);
+        charge(c, began);
+        count_records(c);
+        if (n == -EBADMSG) {
+            in->dropped++;
+            drop(c, err.text);
+        }
     }
 }
 
@@ -214,19 +364,32 @@ static void want_names(void *arg, const struct inproc_row *row)
     }
 }
 
+static void end_window(struct carrier *c, int64_t now_ns)
+{
+    struct inside *in = c->in;
+    struct error err = {""};
+
+    int r = inproc_window_end(c->window, (uint64_t)now_ns, c->is_over, &err);
+    in->lost += inproc_window_losses(c->window)->lost[PRELOAD_LOSS_RING];
+    count_records(c);
+    if (r == -EBADMSG) {
+        in->dropped++;
+        drop(c, err.text);
+        return;
+    }
+    inproc_window_rows(c->window, want_names, c);
+    if (c->process->look_again_ns == 1)
+        process_table_look(in->o.processes, c->process, now_ns);
+}
+
 void inside_end(struct inside *in, int64_t now_ns)
 {
-    struct error err;
-
     for (struct carrier *c = in->carriers; c; c = c->next) {
-        if (!c->window)
-            continue;
-        c->is_over = c->process->is_gone;
-        (void)inproc_window_end(c->window, (uint64_t)now_ns, c->is_over, &err);
-        in->lost += inproc_window_losses(c->window)->lost[PRELOAD_LOSS_RING];
-        inproc_window_rows(c->window, want_names, c);
-        if (c->process->look_again_ns == 1)
-            process_table_look(in->o.processes, c->process, now_ns);
+        int64_t began = cpu_ns();
+        c->is_over = c->process->is_gone && (c->window || c->is_dropped);
+        if (c->window)
+            end_window(c, now_ns);
+        charge(c, began);
     }
 }
 
@@ -270,6 +433,34 @@ void inside_publish(struct inside *in, const struct window *w, const struct publ
     inproc_profiles_named(set);
 }
 
+static void drop_if_costly(struct carrier *c)
+{
+    struct error why;
+
+    c->costly_windows = is_costly(c, COSTLY_TIMES) ? c->costly_windows + 1 : 0;
+    if (!c->window || c->costly_windows < COSTLY_WINDOWS)
+        return;
+    error_set(&why, 0, "reading what it samples costs too much: %lld ms of CPU in a window",
+              (long long)c->cost_ns / 1000000);
+    c->in->dropped++;
+    drop(c, why.text);
+}
+
+/* All have the same, of three quarters of the limit. */
+static void share_out(struct inside *in)
+{
+    size_t share = in->o.memory_max / 4 * 3 / (in->n ? in->n : 1);
+
+    for (struct carrier *c = in->carriers; c; c = c->next) {
+        if (!c->window)
+            continue;
+        in->memory -= c->memory;
+        c->memory = share > SHARE_MIN ? share : SHARE_MIN;
+        in->memory += c->memory;
+        inproc_window_begin_within(c->window, reader_memory(c), window_memory(c));
+    }
+}
+
 void inside_begin(struct inside *in)
 {
     struct carrier *next;
@@ -278,9 +469,13 @@ void inside_begin(struct inside *in)
         next = c->next;
         if (c->is_over)
             forget(in, c);
-        else if (c->window)
-            inproc_window_begin(c->window);
+        else
+            drop_if_costly(c);
     }
+    share_out(in);
+    in->cost_ns = 0;
+    for (struct carrier *c = in->carriers; c; c = c->next)
+        c->cost_ns = 0;
 }
 
 void inside_stats(const struct inside *in, struct inside_stats *ret)
@@ -289,5 +484,7 @@ void inside_stats(const struct inside *in, struct inside_stats *ret)
                                  .asked = in->asked,
                                  .records = in->records,
                                  .lost = in->lost,
-                                 .refused = in->refused};
+                                 .refused = in->refused,
+                                 .dropped = in->dropped,
+                                 .memory = in->memory};
 }

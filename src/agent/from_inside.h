@@ -17,6 +17,8 @@ struct inside_options {
     uint32_t alloc_rate; /* bytes; 0: as it is */
     int64_t window_ns;
     size_t memory_max; /* for all of them */
+    double cpu_share;  /* of one CPU, for all of them; 0: 0.05. Whoever costs much more than others
+                          is dropped when they cost more than that together */
     void (*complain)(void *arg, const char *text);
     void *arg;
 };
@@ -26,6 +28,14 @@ void inside_free(struct inside *in); /* NULL is fine. Before the table and the w
 
 /* It was looked at: it may carry the library. */
 void inside_learnt(struct inside *in, struct process *p);
+
+/* The memory was found and opened: reads it from now on. Takes over the descriptor. `inode` tells
+ * whether it is what the process had when it was looked at: -EAGAIN when not. */
+int inside_open(struct inside *in, struct process *p, int fd, uint64_t inode, struct error *err);
+
+/* It called exec. What the program before has handed over is published with this window, as that of
+ * `former`. */
+void inside_replaced(struct inside *in, struct process *p, struct process *former);
 
 /* Off: they are told not to sample, until it is on again. */
 void inside_switch(struct inside *in, bool is_on);
@@ -42,6 +52,8 @@ void inside_begin(struct inside *in);
 
 struct inside_stats {
     size_t processes, asked;
+    size_t memory; /* that they may use, all together */
     uint64_t records, lost, refused;
+    uint64_t dropped; /* made no sense, or cost too much */
 };
 void inside_stats(const struct inside *in, struct inside_stats *ret);

@@ -230,6 +230,7 @@ static void take_process(struct agent *a, const struct event_process *e)
         return;
     }
     struct process *p = process_table_get(a->processes, e->tgid, e->start_ns, e->comm, now);
+    process_look_later(p); /* if that is too soon now */
     process_table_look(a->processes, p, now);
 }
 

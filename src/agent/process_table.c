@@ -317,12 +317,38 @@ static bool is_ours(const struct process_table *t, const struct inspect_process 
     return !t->o.with_own && (seen->pid == self || seen->parent == self);
 }
 
+/* What it was before it called exec, for those who have something to tell of that. */
+static void leave_former(struct process_table *t, struct process *p)
+{
+    struct process *former = must_calloc(1, sizeof(*former));
+
+    *former = *p;
+    former->refs = 0;
+    former->is_gone = true;
+    former->is_current = former->is_published = former->is_changed = false;
+    former->generation = 0;
+    former->jit_names = NULL;
+    former->jit_state = JIT_NAMES_NONE;
+    p->identity = NULL;
+    p->mappings = NULL;
+    p->n_mappings = 0;
+    process_look_later(p); /* its next memory may not be there yet */
+    t->o.replaced(t->o.arg, p, former);
+    former->next = t->detached;
+    t->detached = former;
+}
+
 static void got_process(struct process_table *t, struct process *p, struct inspect_process *seen,
                         bool is_careful)
 {
     bool is_same =
         p->identity && p->code_start == seen->code_start && p->stack_start == seen->stack_start;
 
+    if (t->o.replaced && p->identity && p->handover_inode != 0 &&
+        p->handover_inode != seen->handover_inode) {
+        leave_former(t, p);
+        is_same = false;
+    }
     if (p->start_ns == 0)
         p->start_ns = seen->start_ns;
     p->uid = seen->uid;
@@ -351,6 +377,7 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
         take_mappings(t, p, seen);
     p->handover_begin = seen->handover_begin;
     p->handover_end = seen->handover_end;
+    p->handover_inode = seen->handover_inode;
     /* What is known already; it may be gone before the rest is. */
     identity_add_facts(p->identity, t->o.rules, main_facts(p));
     p->kinds = t->o.kinds | identity_kinds(p->identity);

@@ -54,6 +54,7 @@ struct process {
     bool has_jit;
     uint64_t code_start, stack_start;
     uint64_t handover_begin, handover_end; /* memory of a library inside it; 0: none */
+    uint64_t handover_inode;               /* which: another one after exec */
     struct thread_context_place context;
 
     struct identity *identity;  /* NULL until known */
@@ -95,6 +96,9 @@ struct process_table_options {
     uint32_t kinds; /* of every process that is wanted */
     bool reads_cmdline, finds_ports;
     void (*known)(void *arg, struct process *p); /* identity and mappings are there, or new */
+    /* It has other memory of a library than before: it called exec. `former` is the process with
+     * who it was and where its code was, gone, for whoever holds it from then on. May be NULL. */
+    void (*replaced)(void *arg, struct process *p, struct process *former);
     void *arg;
     bool with_own; /* the agent's own processes are wanted like others */
     bool is_picky; /* only `pids` and their children; there may be more of them later */

@@ -199,7 +199,8 @@ static void follow(struct run_segments *s, const char *name)
     if (fd < 0)
         return;
     snprintf(f.name, sizeof(f.name), "%s", name);
-    int r = segment_reader_open(fd, READER_MEMORY, &f.reader, &err);
+    int r = segment_reader_open(fd, &(struct segment_options){.max_memory = READER_MEMORY},
+                                &f.reader, &err);
     if (r == -EAGAIN) {
         s->is_changed = true; /* it is being made: look again */
         return;

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "inproc/weight.h"
 
-#define MEMORY_DEFAULT    ((size_t)64 << 20)
+#define ROWS_MEMORY       ((size_t)64 << 20)
 #define WINDOW_DEFAULT_NS ((uint64_t)10 * 1000 * 1000 * 1000)
 /* The first steps in which a life is judged, as parts of a window, and the last, in windows. */
 #define LIFE_FIRST        40
@@ -64,10 +64,13 @@ struct inproc_window *inproc_window_new(struct segment_reader *r,
 
     w->reader = r;
     w->o = *o;
-    budget_init(&w->budget, o->max_memory ? o->max_memory : MEMORY_DEFAULT);
+    budget_init(&w->budget, o->max_memory ? o->max_memory / 2 : ROWS_MEMORY);
     uint64_t window = o->window_ns ? o->window_ns : WINDOW_DEFAULT_NS;
-    struct leaks_options l = {
-        .windows = o->leak_windows, .window_ns = window, .place = place_of, .place_arg = w};
+    struct leaks_options l = {.windows = o->leak_windows,
+                              .window_ns = window,
+                              .max_memory = o->max_memory / 4,
+                              .place = place_of,
+                              .place_arg = w};
     w->leaks[LEAKS_OF_WINDOWS] = leaks_new(&l);
     l.step_ns = window / LIFE_FIRST;
     l.step_max_ns = window * LIFE_LAST;
@@ -86,11 +89,25 @@ void inproc_window_free(struct inproc_window *w)
     free(w);
 }
 
-void inproc_window_begin(struct inproc_window *w)
+void inproc_window_begin_within(struct inproc_window *w, size_t reader_memory, size_t max_memory)
 {
     idset_done(&w->budget, &w->index);
     vec_done(&w->budget, &w->rows);
     w->losses = (struct inproc_losses){0};
+    if (max_memory > 0)
+        w->budget.limit = max_memory / 2;
+    bool is_anew = segment_reader_renew(w->reader, reader_memory);
+    for (size_t i = 0; i < LEAKS; i++) {
+        if (is_anew)
+            leaks_restart(w->leaks[i]);
+        if (max_memory > 0)
+            leaks_set_memory(w->leaks[i], max_memory / 4);
+    }
+}
+
+void inproc_window_begin(struct inproc_window *w)
+{
+    inproc_window_begin_within(w, 0, 0);
 }
 
 /* ---- Adding up ---- */
@@ -104,7 +121,7 @@ static struct row *row_of(struct inproc_window *w, const struct row_key *key)
     if (id != IDSET_NONE)
         return &w->rows.data[id];
     /* Tables grow by doubling: what is left must be enough for each of them. */
-    if (w->budget.used > w->budget.limit / 4 ||
+    if (w->budget.used > w->budget.limit / 2 ||
         !idset_add(&w->budget, &w->index, hash, (uint32_t)w->rows.len) ||
         !vec_push(&w->budget, &w->rows, (struct row){.key = *key})) {
         w->losses.left_out++;

@@ -15,7 +15,8 @@ struct inproc_window;
 
 struct inproc_window_options {
     bool by_thread;        /* threads of different names are kept apart */
-    size_t max_memory;     /* for rows; 0: 64 MiB. What does not fit is counted as left out */
+    size_t max_memory;     /* for rows, a half of it, and for leaks; 0: 64 MiB and 32 MiB. What does
+                              not fit is counted as left out */
     uint64_t window_ns;    /* how long windows are, for leaks; 0: 10 s */
     unsigned leak_windows; /* memory must be older than this many; 0: 3 */
 };
@@ -38,8 +39,12 @@ ssize_t inproc_window_poll(struct inproc_window *w, uint64_t now_ns, bool is_gon
  * then, or as far as could be read when it fails. */
 int inproc_window_end(struct inproc_window *w, uint64_t now_ns, bool is_gone, struct error *err);
 
-/* Empties it, for the next one. */
+/* Empties it, for the next one. Texts that filled their room begin anew then, and leaks with them.
+ */
 void inproc_window_begin(struct inproc_window *w);
+
+/* The same, with other limits from now on: for the reader's memory and for max_memory. */
+void inproc_window_begin_within(struct inproc_window *w, size_t reader_memory, size_t max_memory);
 
 struct inproc_row {
     enum preload_kind kind; /* also PRELOAD_LIVE: found at the end */

@@ -70,16 +70,29 @@ struct leaks *leaks_new(const struct leaks_options *o)
     return l;
 }
 
-void leaks_free(struct leaks *l)
+void leaks_restart(struct leaks *l)
 {
-    if (!l)
-        return;
     for (size_t i = 0; i < l->sites.len; i++)
         budget_free(&l->budget, l->sites.data[i].moments, l->max * sizeof(struct moment));
     vec_done(&l->budget, &l->slots);
     vec_done(&l->budget, &l->sites);
     vec_done(&l->budget, &l->suspects);
     vec_done(&l->budget, &l->order);
+    l->n = 0;
+}
+
+void leaks_set_memory(struct leaks *l, size_t max_memory)
+{
+    if (l->budget.used > max_memory)
+        leaks_restart(l);
+    l->budget.limit = max_memory;
+}
+
+void leaks_free(struct leaks *l)
+{
+    if (!l)
+        return;
+    leaks_restart(l);
     free(l->together);
     free(l->times);
     free(l);

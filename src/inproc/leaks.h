@@ -52,6 +52,10 @@ struct leaks_options {
 
 struct leaks *leaks_new(const struct leaks_options *o);
 void leaks_free(struct leaks *l); /* NULL is fine */
+/* Forgets everything: numbers of stacks mean others from now on. */
+void leaks_restart(struct leaks *l);
+/* max_memory from now on; begins anew when there is more already. */
+void leaks_set_memory(struct leaks *l, size_t max_memory);
 DEFINE_CLEANUP(struct leaks *, leaks_free)
 
 /* Whether it is time for a snapshot. Times are CLOCK_MONOTONIC. */

@@ -16,6 +16,7 @@
 #define FILE_MAX         ((uint64_t)1 << 34)
 #define RING_RECORDS_MAX ((uint64_t)1 << 22)
 #define LIVE_MAX         ((uint64_t)1 << 24)
+#define TEXTS_SIZE_MAX   ((uint64_t)1 << 30)
 #define MODULES_SIZE_MAX ((uint64_t)64 << 20)
 #define MODULES_MAX      65536
 #define PATH_LEN_MAX     4096
@@ -29,13 +30,17 @@ struct known_text {
 
 struct segment_reader {
     int fd;
+    struct segment_options o; /* with limits in place of zeros */
     struct budget budget;
     struct arena arena;
     struct preload_header header; /* as it was when it was opened, and checked */
     struct segment_facts facts;
     struct segment_doubts doubts;
+    uint64_t forgiven; /* doubts that count no more */
+    bool is_full;      /* a text found no room */
 
-    uint64_t tail; /* records taken: ours counts, not what stands in the file */
+    uint64_t tail;  /* records taken: ours counts, not what stands in the file */
+    uint64_t taken; /* of those, handed over */
     uint64_t stalled_since_ns;
     struct preload_record batch[BATCH];
 
@@ -104,6 +109,26 @@ static int check_area(const struct preload_header *h, const struct preload_area 
     return 0;
 }
 
+static int check_limit(const char *what, uint64_t value, uint64_t limit, struct error *err)
+{
+    return value <= limit ? 0
+                          : error_set(err, -EFBIG, "the segment has %llu %s, and the limit is %llu",
+                                      (unsigned long long)value, what, (unsigned long long)limit);
+}
+
+static int check_limits(const struct segment_options *o, const struct preload_header *h,
+                        struct error *err)
+{
+    int r = check_limit("records in its ring", h->ring.size / sizeof(struct preload_record),
+                        o->max_records, err);
+
+    r = r < 0 ? r
+              : check_limit("keys of live memory", h->live_keys.size / sizeof(uint64_t),
+                            o->max_live_keys, err);
+    r = r < 0 ? r : check_limit("bytes of texts", h->texts.size, o->max_texts_bytes, err);
+    return r < 0 ? r : check_limit("bytes of modules", h->modules.size, o->max_modules_bytes, err);
+}
+
 static int check_areas(const struct preload_header *h, struct error *err)
 {
     uint64_t n_records = h->ring.size / sizeof(struct preload_record);
@@ -116,16 +141,15 @@ static int check_areas(const struct preload_header *h, struct error *err)
     r = r < 0 ? r : check_area(h, &h->modules, "modules", err);
     if (r < 0)
         return r;
-    if (!is_power_of_two(n_records) || n_records > RING_RECORDS_MAX)
+    if (!is_power_of_two(n_records))
         return error_set(err, -EBADMSG,
-                         "the segment's ring has %llu records, which is no power of "
-                         "two up to 2^22",
+                         "the segment's ring has %llu records, which is no power of two",
                          (unsigned long long)n_records);
-    if (n_keys > 0 && (!is_power_of_two(n_keys) || n_keys > LIVE_MAX))
-        return error_set(err, -EBADMSG,
-                         "the segment's table of live memory has %llu keys, which "
-                         "is no power of two up to 2^24",
-                         (unsigned long long)n_keys);
+    if (n_keys > 0 && !is_power_of_two(n_keys))
+        return error_set(
+            err, -EBADMSG,
+            "the segment's table of live memory has %llu keys, which is no power of two",
+            (unsigned long long)n_keys);
     if (h->live.size / sizeof(struct preload_live) < n_keys)
         return error_set(err, -EBADMSG, "the segment has fewer values of live memory than keys");
     return 0;
@@ -145,7 +169,8 @@ static int check_header(const struct segment_reader *r, uint64_t size, struct er
     if (h->file_size > size || h->file_size > FILE_MAX)
         return error_set(err, -EBADMSG, "the segment says it has %llu bytes and has %llu",
                          (unsigned long long)h->file_size, (unsigned long long)size);
-    return check_areas(h, err);
+    int result = check_areas(h, err);
+    return result < 0 ? result : check_limits(&r->o, h, err);
 }
 
 static uint64_t ring_len(const struct segment_reader *r)
@@ -178,14 +203,44 @@ static int begin(struct segment_reader *r, struct error *err)
     return 0;
 }
 
-int segment_reader_open(int fd, size_t max_memory, struct segment_reader **ret, struct error *err)
+static struct segment_options with_limits(const struct segment_options *o)
+{
+    return (struct segment_options){
+        .max_memory = o->max_memory ? o->max_memory : SEGMENT_MEMORY_DEFAULT,
+        .max_records = o->max_records ? o->max_records : RING_RECORDS_MAX,
+        .max_live_keys = o->max_live_keys ? o->max_live_keys : LIVE_MAX,
+        .max_texts_bytes = o->max_texts_bytes ? o->max_texts_bytes : TEXTS_SIZE_MAX,
+        .max_modules_bytes = o->max_modules_bytes ? o->max_modules_bytes : MODULES_SIZE_MAX,
+        .max_drained = o->max_drained ? o->max_drained : UINT64_MAX,
+        .max_doubts = o->max_doubts ? o->max_doubts : UINT64_MAX};
+}
+
+/* The text that is none. */
+static void begin_texts(struct segment_reader *r)
+{
+    arena_init(&r->arena, &r->budget);
+    (void)vec_push(&r->budget, &r->texts, (struct segment_text){.data = (const uint8_t *)""});
+}
+
+static void free_texts(struct segment_reader *r)
+{
+    idset_done(&r->budget, &r->by_number);
+    idset_done(&r->budget, &r->by_content);
+    vec_done(&r->budget, &r->known);
+    vec_done(&r->budget, &r->texts);
+    vec_done(&r->budget, &r->modules);
+    arena_done(&r->arena);
+}
+
+int segment_reader_open(int fd, const struct segment_options *o, struct segment_reader **ret,
+                        struct error *err)
 {
     struct segment_reader *r = must_calloc(1, sizeof(*r));
 
     r->fd = fd;
-    budget_init(&r->budget, max_memory ? max_memory : SEGMENT_MEMORY_DEFAULT);
-    arena_init(&r->arena, &r->budget);
-    (void)vec_push(&r->budget, &r->texts, (struct segment_text){.data = (const uint8_t *)""});
+    r->o = with_limits(o);
+    budget_init(&r->budget, r->o.max_memory);
+    begin_texts(r);
     int result = budget_failed(&r->budget) ? budget_error(&r->budget, err) : begin(r, err);
     if (result < 0) {
         segment_reader_free(r);
@@ -201,12 +256,7 @@ void segment_reader_free(struct segment_reader *r)
         return;
     if (r->fd >= 0)
         close(r->fd);
-    idset_done(&r->budget, &r->by_number);
-    idset_done(&r->budget, &r->by_content);
-    vec_done(&r->budget, &r->known);
-    vec_done(&r->budget, &r->texts);
-    vec_done(&r->budget, &r->modules);
-    arena_done(&r->arena);
+    free_texts(r);
     free(r);
 }
 
@@ -220,6 +270,30 @@ const struct segment_doubts *segment_reader_doubts(const struct segment_reader *
     return &r->doubts;
 }
 
+static uint64_t doubts_of(const struct segment_reader *r)
+{
+    const struct segment_doubts *d = &r->doubts;
+
+    return d->bad_records + d->bad_texts + d->bad_modules + d->bad_live;
+}
+
+static bool is_hopeless(const struct segment_reader *r)
+{
+    return doubts_of(r) - r->forgiven > r->o.max_doubts;
+}
+
+static int give_up(const struct segment_reader *r, struct error *err)
+{
+    const struct segment_doubts *d = &r->doubts;
+
+    return error_set(err, -EBADMSG,
+                     "the segment makes no sense: %llu bad records, %llu bad numbers of texts, "
+                     "%llu bad modules, %llu bad live objects, and the limit is %llu",
+                     (unsigned long long)d->bad_records, (unsigned long long)d->bad_texts,
+                     (unsigned long long)d->bad_modules, (unsigned long long)d->bad_live,
+                     (unsigned long long)r->o.max_doubts);
+}
+
 int segment_reader_counters(struct segment_reader *r, struct segment_counters *ret,
                             struct error *err)
 {
@@ -229,6 +303,7 @@ int segment_reader_counters(struct segment_reader *r, struct segment_counters *r
     if (result < 0)
         return result;
     *ret = (struct segment_counters){.wanted = h.wanted,
+                                     .wished = h.wished,
                                      .alloc_rate = h.alloc_rate,
                                      .lock_rate = h.lock_rate,
                                      .live_count = h.live_count,
@@ -287,6 +362,7 @@ static void hand_over(struct segment_reader *r, size_t n, segment_record_fn fn, 
             fn(arg, record);
         else
             r->doubts.bad_records++;
+        r->taken += is_sound;
     }
     r->tail += n;
 }
@@ -318,10 +394,15 @@ static ssize_t drain_to(struct segment_reader *r, uint64_t head, uint64_t now_ns
         r->doubts.bad_records++;
         r->tail = head;
     }
-    while (r->tail != head) {
+    uint64_t before = r->tail;
+    while (r->tail != head && (is_gone || r->tail - before < r->o.max_drained)) {
+        if (is_hopeless(r))
+            return give_up(r, err);
         uint64_t n = head - r->tail, to_end = len - (r->tail & (len - 1));
         n = n < to_end ? n : to_end;
         n = n < BATCH ? n : BATCH;
+        if (!is_gone && n > r->o.max_drained - (r->tail - before))
+            n = r->o.max_drained - (r->tail - before);
         ssize_t got = read_finished(r, (size_t)n, err);
         if (got < 0)
             return got;
@@ -335,7 +416,7 @@ static ssize_t drain_to(struct segment_reader *r, uint64_t head, uint64_t now_ns
     }
     if (r->tail == head)
         r->stalled_since_ns = 0;
-    return (ssize_t)count;
+    return is_hopeless(r) ? give_up(r, err) : (ssize_t)count;
 }
 
 ssize_t segment_reader_drain(struct segment_reader *r, uint64_t now_ns, bool is_gone,
@@ -352,6 +433,11 @@ ssize_t segment_reader_drain(struct segment_reader *r, uint64_t now_ns, bool is_
         n = n >= 0 && result < 0 ? result : n;
     }
     return n;
+}
+
+uint64_t segment_reader_taken(const struct segment_reader *r)
+{
+    return r->taken;
 }
 
 /* ---- Texts ---- */
@@ -400,8 +486,9 @@ static bool read_text(struct segment_reader *r, uint32_t number, struct preload_
 static bool has_room(struct segment_reader *r)
 {
     /* Tables grow by doubling: what is left must be enough for each of them. */
-    if (r->budget.used < r->budget.limit / 4)
+    if (r->budget.used < r->budget.limit / 2)
         return true;
+    r->is_full = true;
     r->doubts.no_room++;
     return false;
 }
@@ -445,7 +532,7 @@ uint32_t segment_reader_text(struct segment_reader *r, uint32_t number, enum pre
         IDSET_FIND(&r->by_number, hash_mix(number, 5), i, r->known.data[i].number == number);
     uint32_t id = at == IDSET_NONE ? 0 : r->known.data[at].text;
     if (at == IDSET_NONE) {
-        if (!has_room(r))
+        if (is_hopeless(r) || !has_room(r))
             return 0;
         if (!read_text(r, number, &t, data)) {
             r->doubts.bad_texts++;
@@ -467,6 +554,23 @@ const struct segment_text *segment_reader_get(const struct segment_reader *r, ui
 size_t segment_reader_n_texts(const struct segment_reader *r)
 {
     return r->texts.len;
+}
+
+bool segment_reader_renew(struct segment_reader *r, size_t max_memory)
+{
+    size_t limit = max_memory ? max_memory : r->budget.limit;
+    bool is_anew = r->is_full || r->budget.used > limit / 2;
+
+    r->forgiven = doubts_of(r);
+    if (is_anew) {
+        free_texts(r);
+        budget_init(&r->budget, limit);
+        begin_texts(r);
+        r->modules_at = 0;
+        r->is_full = false;
+    }
+    r->budget.limit = limit;
+    return is_anew;
 }
 
 /* ---- Live memory ---- */
@@ -506,6 +610,8 @@ int segment_reader_live(struct segment_reader *r, segment_live_fn fn, void *arg,
 
     for (uint64_t at = 0; at < n_keys; at += LIVE_BATCH) {
         size_t n = n_keys - at < LIVE_BATCH ? (size_t)(n_keys - at) : LIVE_BATCH, first = 0;
+        if (is_hopeless(r))
+            return give_up(r, err);
         int result = read_at(r, part->keys, n * sizeof(part->keys[0]),
                              r->header.live_keys.offset + at * sizeof(part->keys[0]), err);
         if (result < 0)
@@ -519,7 +625,7 @@ int segment_reader_live(struct segment_reader *r, segment_live_fn fn, void *arg,
             return result;
         hand_over_live(r, part, first, n, fn, arg);
     }
-    return 0;
+    return is_hopeless(r) ? give_up(r, err) : 0;
 }
 
 /* ---- Modules ---- */
@@ -554,7 +660,6 @@ int segment_reader_read_modules(struct segment_reader *r, struct error *err)
     uint64_t size = r->header.modules.size;
     struct preload_module m;
 
-    size = size < MODULES_SIZE_MAX ? size : MODULES_SIZE_MAX;
     while (size - r->modules_at >= sizeof(m) && r->modules.len < MODULES_MAX) {
         uint64_t offset = r->header.modules.offset + r->modules_at;
         int result = read_at(r, &m, sizeof(m), offset, err);
@@ -566,8 +671,9 @@ int segment_reader_read_modules(struct segment_reader *r, struct error *err)
         result = read_at(r, &m, sizeof(m), offset, err);
         if (result < 0)
             return result;
-        if (!is_sound_module(&m, size - r->modules_at) || !has_room(r) ||
-            !keep_module(r, &m, offset, err)) {
+        if (!has_room(r)) /* for none of the others either, until segment_reader_renew() */
+            return 0;
+        if (!is_sound_module(&m, size - r->modules_at) || !keep_module(r, &m, offset, err)) {
             /* Where the next one begins is not known. */
             r->doubts.bad_modules++;
             r->modules_at = size;

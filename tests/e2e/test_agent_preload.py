@@ -17,20 +17,21 @@ INTERVAL = 16384
 agent.BUILDS["carrier"] = ["gcc", "-O2", "-fomit-frame-pointer", "carrier.c"]
 
 
-@pytest.fixture
-def carrier():
+@pytest.fixture(params=[[]])
+def carrier(request):
     """A process with the library in it; nobody but the agent reads what it says."""
     env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "OTEL_SERVICE_NAME": "carrier",
            "VESTA_PRELOAD_INTERVAL": str(INTERVAL), "VESTA_PRELOAD_TYPES": "alloc,live"}
-    process = subprocess.Popen([agent.workload("carrier")], stdin=subprocess.PIPE, env=env)
+    process = subprocess.Popen([*request.param, agent.workload("carrier")], env=env,
+                               stdin=subprocess.PIPE)
     yield process
     process.stdin.close()
     process.wait(timeout=10)
 
 
-def profile_of(server, kind):
+def profile_of(server, kind, service="carrier"):
     """{function: what it and its callees have} of the program."""
-    done = run_vesta("convert", f'{kind}{{service.name="carrier"}}', "--from", "now-10m", "--to",
+    done = run_vesta("convert", f'{kind}{{service.name="{service}"}}', "--from", "now-10m", "--to",
                      "collapsed", "--url", server.url)
     found = {}
     for line in done.text.splitlines():
@@ -69,5 +70,18 @@ def test_an_agent_that_is_off_turns_the_library_off(carrier, server, tmp_path):
             time.sleep(3)
             return profile_of(server, "alloc_space").get("churn") == before
         wait_for(is_quiet, 60)
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("carrier", [["setarch", "-R"]], indirect=True)
+def test_a_program_that_calls_exec_is_read_on(carrier, server, tmp_path):
+    """Without address space randomization the new memory is where the old one was."""
+    running = Agent(tmp_path, server=server)
+    try:
+        wait_for(lambda: profile_of(server, "alloc_space").get("churn"), 60)
+        carrier.stdin.write(b"x")
+        carrier.stdin.flush()
+        wait_for(lambda: profile_of(server, "alloc_space", "again").get("churn"), 60)
     finally:
         running.stop()

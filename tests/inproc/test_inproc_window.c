@@ -21,7 +21,9 @@ static void open_bench(struct test *t, struct bench *b, bool by_thread)
     struct inproc_window_options o = {.by_thread = by_thread, .window_ns = SECOND};
 
     writer_open(&b->writer);
-    CHECK_INT(t, segment_reader_open(dup(b->writer.fd), 0, &b->reader, NULL), 0);
+    CHECK_INT(
+        t, segment_reader_open(dup(b->writer.fd), &(struct segment_options){0}, &b->reader, NULL),
+        0);
     b->window = inproc_window_new(b->reader, &o);
     budget_init(&b->budget, (size_t)64 << 20);
     b->set = profile_set_new(&b->budget);
@@ -318,6 +320,41 @@ static void what_was_lost_is_told(struct test *t)
     close_bench(&b);
 }
 
+static void count_stackless(void *arg, const struct inproc_row *row)
+{
+    size_t *n = arg;
+
+    n[row->has_no_stack]++;
+}
+
+/* More stacks than there is room for: the next window has room again, and nothing of leaks is
+ * told by numbers that mean other stacks by then. */
+static void a_window_without_room_is_followed_by_one_with_it(struct test *t)
+{
+    struct bench b;
+    size_t before[2] = {0}, after[2] = {0};
+
+    open_bench(t, &b, false);
+    inproc_window_begin_within(b.window, (size_t)64 << 10, (size_t)1 << 20);
+    for (uint64_t i = 1; i <= 4000; i++) {
+        writer_put(&b.writer, alloc_of(writer_stack(&b.writer, 0x1000 + i, 0, 0), 10, 0));
+        inproc_window_poll(b.window, i, false, NULL);
+    }
+    CHECK_INT(t, inproc_window_end(b.window, SECOND, false, NULL), 0);
+    inproc_window_rows(b.window, count_stackless, before);
+    CHECK(t, before[0] > 100 && before[1] == 1);
+    CHECK(t, inproc_window_losses(b.window)->left_out > 0);
+    inproc_window_begin(b.window);
+    for (uint64_t i = 1; i <= 50; i++)
+        writer_put(&b.writer, alloc_of(writer_stack(&b.writer, 0x9000 + i, 0, 0), 10, 0));
+    CHECK_INT(t, inproc_window_end(b.window, 2 * SECOND, false, NULL), 0);
+    inproc_window_rows(b.window, count_stackless, after);
+    CHECK_INT(t, after[0], 50);
+    CHECK_INT(t, after[1], 0);
+    CHECK(t, !inproc_losses_any(inproc_window_losses(b.window)));
+    close_bench(&b);
+}
+
 static const struct test_case cases[] = {
     TEST(weights_are_unbiased),
     TEST(samples_that_were_certain_stand_for_themselves),
@@ -328,5 +365,6 @@ static const struct test_case cases[] = {
     TEST(live_memory_is_that_of_the_end),
     TEST(suspects_are_marked),
     TEST(what_was_lost_is_told),
+    TEST(a_window_without_room_is_followed_by_one_with_it),
 };
 TEST_MAIN(cases)

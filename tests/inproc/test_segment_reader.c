@@ -26,7 +26,7 @@ static struct segment_reader *reader_of(struct test *t, struct segment_writer *w
     struct segment_reader *r = NULL;
     struct error err = {""};
 
-    CHECK_INT(t, segment_reader_open(dup(w->fd), 0, &r, &err), 0);
+    CHECK_INT(t, segment_reader_open(dup(w->fd), &(struct segment_options){0}, &r, &err), 0);
     return r;
 }
 
@@ -214,7 +214,7 @@ static int open_with(struct test *t, void (*spoil)(struct preload_header *h), st
     (void)t;
     writer_open(&w);
     spoil(w.h);
-    int result = segment_reader_open(dup(w.fd), 0, &r, err);
+    int result = segment_reader_open(dup(w.fd), &(struct segment_options){0}, &r, err);
     writer_close(&w);
     return result;
 }
@@ -347,11 +347,127 @@ static void memory_is_bounded(struct test *t)
     size_t n = 0;
 
     writer_open(&w);
-    CHECK_INT(t, segment_reader_open(dup(w.fd), (size_t)64 << 10, &r, NULL), 0);
+    CHECK_INT(t,
+              segment_reader_open(
+                  dup(w.fd), &(struct segment_options){.max_memory = (size_t)64 << 10}, &r, NULL),
+              0);
     for (uint64_t i = 1; i < 4000; i++)
         n += segment_reader_text(r, writer_stack(&w, i, 0, 0), PRELOAD_TEXT_STACK) != 0;
     CHECK(t, n > 100 && n < 3000);
     CHECK_INT(t, segment_reader_doubts(r)->no_room, 3999 - n);
+    segment_reader_free(r);
+    writer_close(&w);
+}
+
+static int open_within(const struct segment_options *o, struct error *err)
+{
+    struct segment_writer w;
+    CLEANUP(segment_reader_freep) struct segment_reader *r = NULL;
+
+    writer_open(&w);
+    int result = segment_reader_open(dup(w.fd), o, &r, err);
+    writer_close(&w);
+    return result;
+}
+
+static void files_beyond_limits_are_refused_by_name(struct test *t)
+{
+    struct error err = {""};
+
+    CHECK_INT(t,
+              open_within(&(struct segment_options){.max_records = WRITER_RECORDS,
+                                                    .max_live_keys = WRITER_LIVE,
+                                                    .max_texts_bytes = WRITER_TEXTS,
+                                                    .max_modules_bytes = WRITER_MODULES},
+                          &err),
+              0);
+    CHECK_INT(t, open_within(&(struct segment_options){.max_records = 128}, &err), -EFBIG);
+    CHECK_STR(t, err.text, "the segment has 256 records in its ring, and the limit is 128");
+    CHECK_INT(t, open_within(&(struct segment_options){.max_live_keys = 512}, &err), -EFBIG);
+    CHECK_STR(t, err.text, "the segment has 1024 keys of live memory, and the limit is 512");
+    CHECK_INT(t, open_within(&(struct segment_options){.max_texts_bytes = 1000}, &err), -EFBIG);
+    CHECK(t, strstr(err.text, "bytes of texts, and the limit is 1000"));
+    CHECK_INT(t, open_within(&(struct segment_options){.max_modules_bytes = 1000}, &err), -EFBIG);
+    CHECK(t, strstr(err.text, "bytes of modules, and the limit is 1000"));
+}
+
+static void a_call_takes_so_many_records(struct test *t)
+{
+    struct segment_writer w;
+    struct segment_reader *r = NULL;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CHECK_INT(
+        t, segment_reader_open(dup(w.fd), &(struct segment_options){.max_drained = 10}, &r, NULL),
+        0);
+    for (uint64_t i = 0; i < 45; i++)
+        writer_put(&w, record(i));
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 10);
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 10);
+    CHECK_INT(t, w.h->ring_tail, 20);
+    /* Nobody makes more of them. */
+    CHECK_INT(t, segment_reader_drain(r, SECOND, true, take, &got, NULL), 25);
+    CHECK_INT(t, got.last, 44);
+    CHECK_INT(t, segment_reader_taken(r), 45);
+    segment_reader_free(r);
+    writer_close(&w);
+}
+
+static void ask_for_stack(void *arg, uint64_t address, const struct preload_live *live)
+{
+    struct segment_reader *r = arg;
+
+    (void)address;
+    (void)segment_reader_text(r, live->stack, PRELOAD_TEXT_STACK);
+}
+
+static void what_goes_on_making_no_sense_is_given_up(struct test *t)
+{
+    struct segment_writer w;
+    struct segment_reader *r = NULL;
+    struct taken got = {0};
+    struct error err = {""};
+
+    writer_open(&w);
+    CHECK_INT(
+        t, segment_reader_open(dup(w.fd), &(struct segment_options){.max_doubts = 100}, &r, NULL),
+        0);
+    for (size_t i = 0; i < WRITER_LIVE; i++)
+        writer_live(&w, i, 0x1000 * (i + 1), (struct preload_live){.stack = 20000});
+    CHECK_INT(t, segment_reader_live(r, ask_for_stack, r, &err), -EBADMSG);
+    CHECK(t, strstr(err.text, "101 bad numbers of texts") && strstr(err.text, "limit is 100"));
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, &err), -EBADMSG);
+    /* A few now and then are forgiven. */
+    CHECK(t, !segment_reader_renew(r, 0));
+    CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, &err), 0);
+    segment_reader_free(r);
+    writer_close(&w);
+}
+
+static void texts_begin_anew_when_they_are_full(struct test *t)
+{
+    struct segment_writer w;
+    struct segment_reader *r = NULL;
+    struct segment_options o = {.max_memory = (size_t)64 << 10};
+
+    writer_open(&w);
+    CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, NULL), 0);
+    writer_module(&w, (struct preload_module){.start = 0x1000, .end = 0x3000}, "/bin/prog");
+    CHECK_INT(t, segment_reader_read_modules(r, NULL), 0);
+    CHECK(t, !segment_reader_renew(r, 0));
+    uint32_t stack = 0;
+    for (uint64_t i = 1; i < 4000; i++)
+        (void)segment_reader_text(r, stack = writer_stack(&w, i, 0, 0), PRELOAD_TEXT_STACK);
+    CHECK_INT(t, segment_reader_text(r, stack, PRELOAD_TEXT_STACK), 0);
+    CHECK(t, segment_reader_renew(r, 0));
+    CHECK_INT(t, segment_reader_text(r, stack, PRELOAD_TEXT_STACK), 1);
+    CHECK_INT(t, segment_reader_read_modules(r, NULL), 0);
+    CHECK_STR(t, segment_reader_module(r, 0x1000)->path, "/bin/prog");
+    CHECK(t, !segment_reader_renew(r, (size_t)1 << 20));
+    for (uint64_t i = 1; i < 500; i++)
+        CHECK(t, segment_reader_text(r, writer_stack(&w, i, 1, 0), PRELOAD_TEXT_STACK) != 0);
+    CHECK(t, segment_reader_renew(r, (size_t)32 << 10)); /* they need more than that */
     segment_reader_free(r);
     writer_close(&w);
 }
@@ -370,5 +486,9 @@ static const struct test_case cases[] = {
     TEST(heads_that_lie_are_not_believed),
     TEST(noise_does_no_harm),
     TEST(memory_is_bounded),
+    TEST(files_beyond_limits_are_refused_by_name),
+    TEST(a_call_takes_so_many_records),
+    TEST(what_goes_on_making_no_sense_is_given_up),
+    TEST(texts_begin_anew_when_they_are_full),
 };
 TEST_MAIN(cases)
