@@ -15,6 +15,8 @@ export interface Job {
     intervalMillis: number;
     durationMillis: number;
     shouldProfile?: () => boolean | Promise<boolean>;
+    /** It says no where it does not answer by then. Default 5,000. */
+    flagMillis?: number;
     begin(): Capture;
     /** Whether a window may begin before the last one has ended. */
     overlap?: boolean;
@@ -98,6 +100,16 @@ function turn(state: State): void {
     else void answer.then((yes) => proceed(state, yes));
 }
 
+/** Rejects where there is no answer in time: a window is open meanwhile. */
+function inTime(answer: Promise<boolean>, millis = 5_000): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+        const late = (): void => reject(new Error(`no answer in ${millis} ms`));
+        const timer = setTimeout(late, millis);
+        timer.unref();
+        answer.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+}
+
 /** Synchronous where the flag is, so that the first window begins with the call that starts it. */
 function askFlag({ job, context }: State): boolean | Promise<boolean> {
     const failed = (error: unknown): boolean => {
@@ -108,7 +120,7 @@ function askFlag({ job, context }: State): boolean | Promise<boolean> {
         const answer = job.shouldProfile ? job.shouldProfile() : true;
         return typeof answer === "boolean"
             ? answer
-            : Promise.resolve(answer).then((yes) => yes === true, failed);
+            : inTime(Promise.resolve(answer), job.flagMillis).then((yes) => yes === true, failed);
     } catch (error) {
         return failed(error);
     }
@@ -124,6 +136,7 @@ function proceed(state: State, allowed: boolean): void {
     );
     if (!job.overlap) endWindow(state);
     const next = share > 0 ? beginWindow(state) : undefined;
+    if (!next && allowed) rest(state);
     endWindow(state, next);
     const interval = Math.max(job.intervalMillis, state.leastIntervalMillis);
     if (!next) {
@@ -137,14 +150,18 @@ function proceed(state: State, allowed: boolean): void {
 }
 
 function pause(state: State, millis: number): void {
+    rest(state);
     endWindow(state);
-    const { job, context } = state;
+    again(state, millis, turn);
+}
+
+/** Before the window ends: V8's profiler stays on only where something of it is open. */
+function rest({ job, context }: State): void {
     try {
         context.stats.timed(() => job.rest?.());
     } catch (error) {
         context.stats.error(job.name, error);
     }
-    again(state, millis, turn);
 }
 
 function again(state: State, millis: number, then: (state: State) => void): void {

@@ -4,9 +4,14 @@ import { spawnSync } from "node:child_process";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { console as v8Console } from "node:inspector";
 import * as vesta from "../dist/esm/index.js";
 import { verdictOf } from "../dist/esm/load.js";
+import { beginCpuRun } from "../dist/esm/cpu_sampler.js";
+import { warmSampler } from "../dist/esm/jobs.js";
+import { runJob } from "../dist/esm/schedule.js";
 import { isSessionOpen } from "../dist/esm/session.js";
+import { createStats } from "../dist/esm/stats.js";
 import { block, burnCpu, burnFor, collector, eventually, quiet, sleep } from "./lib/programs.mjs";
 
 const index = new URL("../dist/esm/index.js", import.meta.url);
@@ -186,4 +191,63 @@ test("worker threads profile themselves, and end when they are told to", async (
         false,
         "threads are apart",
     );
+});
+
+/** Runs a job by the real schedule; says what happened in which order. */
+function scheduled(job) {
+    const steps = [];
+    const context = {
+        stats: createStats({ enabled: true, logLevel: "silent", problems: [] }),
+        gauge: { verdict: () => ({ share: 1 }), close() {} },
+        send: async () => {},
+    };
+    const begin = () => {
+        steps.push("begin");
+        const end = () => {
+            steps.push("end");
+            return [];
+        };
+        return { end };
+    };
+    const rest = () => steps.push("rest");
+    return {
+        steps,
+        stats: context.stats,
+        ...runJob({ name: "job", begin, rest, ...job }, context),
+    };
+}
+
+test("the profiler rests before the window ends, and never starts anew", async () => {
+    const job = scheduled({ intervalMillis: 60, durationMillis: 20 });
+    await eventually(() => job.steps.length >= 5);
+    await job.stop();
+    assert.deepEqual(job.steps.slice(0, 5), ["begin", "rest", "end", "begin", "rest"]);
+});
+
+test("a flag that never answers ends the window", async () => {
+    let asked = 0;
+    const job = scheduled({
+        intervalMillis: 30,
+        durationMillis: 30,
+        overlap: true,
+        flagMillis: 40,
+        shouldProfile: () => (asked++ === 0 ? true : new Promise(() => {})),
+    });
+    await eventually(() => asked >= 3);
+    await job.stop();
+    assert.deepEqual(job.steps, ["begin", "end"]);
+    assert.match(job.stats.snapshot().lastError, /shouldProfile: no answer in 40 ms/);
+});
+
+test("a profiler that cannot rest any longer does not end the app", async (t) => {
+    const warm = warmSampler(-1, 10);
+    warm.windowBegan(0);
+    warm.rest(10_000);
+    assert.equal(isSessionOpen(), true);
+    t.mock.method(v8Console, "profile", () => {
+        throw new Error("no");
+    });
+    await eventually(() => !isSessionOpen());
+    t.mock.restoreAll();
+    beginCpuRun(10_000).end();
 });
