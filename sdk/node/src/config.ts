@@ -32,6 +32,8 @@ export interface CpuConfig extends WindowConfig {
 export interface HeapConfig extends WindowConfig {
     samplingIntervalBytes: number;
     stackDepth: number;
+    /** Somebody asked for it; else it is on by default. */
+    isAsked: boolean;
 }
 export interface EventLoopConfig extends WindowConfig {
     thresholdMillis: number;
@@ -296,6 +298,9 @@ function heapOf(name: "allocations" | "heap", options: StartOptions, shared: Sha
         samplingIntervalBytes:
             source.find("samplingIntervalBytes", "SAMPLING_INTERVAL_BYTES", bytes) ?? 512 << 10,
         stackDepth: source.find("stackDepth", "STACK_DEPTH", integerOf(1, 1024)) ?? 64,
+        isAsked:
+            shared.only === name ||
+            (options[name] ?? source.variable(`VESTA_${prefixes[name]}`, aBoolean)) !== undefined,
     };
 }
 

@@ -5,6 +5,7 @@ import {
     beginAllocations,
     beginLiveHeap,
     type HeapReading,
+    isLiveHeapOn,
     type LiveHeap,
     seesDeadObjects,
     type V8HeapNode,
@@ -105,6 +106,7 @@ export function allocationsJob(config: HeapConfig): Job {
         ...hoursOf(config),
         name: "allocations",
         maxCutShare: maxReadingShare,
+        hindrance: () => (!config.isAsked && isLiveHeapOn() ? "heap" : undefined),
         begin() {
             const user = beginAllocations(interval);
             return {

@@ -1,6 +1,7 @@
 // V8's sampling heap profiler. An isolate has one, and it either forgets objects as they die (live
 // heap) or keeps them (allocations), so those who want it take turns: a window of allocations
-// interrupts the live heap, which begins anew after it.
+// interrupts the live heap, which begins anew after it and knows nothing of what was before. That is
+// only for those who ask for both.
 //
 // Every reading makes V8 collect all garbage first (0.4 to 0.8 ms for a MB of live heap), so readings
 // are rare; dropping samples unread costs nothing.
@@ -68,6 +69,10 @@ function nowMicros(): number {
 
 /** Objects that died count, too, from Node 20 on: older ones of V8 forget them. */
 export const seesDeadObjects = Number(process.versions.v8.split(".")[0]) >= 11;
+
+export function isLiveHeapOn(): boolean {
+    return sampler().live !== undefined;
+}
 
 export function beginLiveHeap(intervalBytes: number): LiveHeap {
     const shared = sampler();

@@ -70,7 +70,10 @@ export interface SnapshotOptions extends CommonOptions {
 export interface StartOptions extends CommonOptions {
     cpu?: CpuOptions | false;
     wall?: WallOptions | boolean; // default false
-    allocations?: HeapOptions | false;
+    /** V8 has one sampler for allocations and live heap. So by default there are no allocations while
+     * the live heap is on. Where both are asked for they take turns: every window of allocations makes
+     * the live heap forget all that was allocated before, and slow leaks do not show. */
+    allocations?: HeapOptions | boolean; // default true; false while the live heap is on
     heap?: HeapOptions | boolean; // default false
     eventLoop?: EventLoopOptions | false;
 }
@@ -85,7 +88,7 @@ export interface Handle {
 export interface Stats {
     enabled: boolean;
     windows: number;
-    skipped: Record<string, number>; // by reason: "flag", "cpu", "lag"
+    skipped: Record<string, number>; // by reason: "flag", "cpu", "lag"; "heap": see allocations
     shortened: number;
     samples: number;
     exported: number; // batches

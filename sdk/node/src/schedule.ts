@@ -17,6 +17,8 @@ export interface Job {
     shouldProfile?: () => boolean | Promise<boolean>;
     /** It says no where it does not answer by then. Default 5,000. */
     flagMillis?: number;
+    /** Why there can be no window just now. */
+    hindrance?: () => string | undefined;
     begin(): Capture;
     /** Whether a window may begin before the last one has ended. */
     overlap?: boolean;
@@ -172,6 +174,8 @@ function again(state: State, millis: number, then: (state: State) => void): void
 
 function shareOf(state: State): number {
     const { stats, gauge } = state.context;
+    const hindrance = state.job.hindrance?.();
+    if (hindrance) return skip(state, hindrance);
     const verdict = gauge.verdict();
     if (verdict.skip && state.skips < maxSkips) {
         state.skips++;

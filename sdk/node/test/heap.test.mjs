@@ -116,3 +116,24 @@ test("allocations and live heap take turns", async () => {
     assert.equal(isSessionOpen(), false);
     kept.length = 0;
 });
+
+test("allocations that nobody asked for leave the live heap alone", async () => {
+    const got = collector();
+    const handle = start({
+        ...quiet,
+        exporter: got.exporter,
+        cpu: false,
+        eventLoop: false,
+        heap: { samplingIntervalBytes: 65536, intervalMillis: 100, durationMillis: 100 },
+    });
+    leak(20_000);
+    await eventually(() => got.profiles.length >= 2);
+    await handle.stop();
+    assert.deepEqual([...new Set(got.profiles.map(({ kind }) => kind))], ["heap"]);
+    const starts = got.profiles.map(({ startUnixNanos }) => Number(startUnixNanos / 1_000_000n));
+    assert.ok(starts.at(-1) - starts[0] < 50, "all of them reach back to the start");
+    assert.ok(totalOf(got.profiles.at(-1), "leak", 1) > 20_000 * 900 * 0.8);
+    assert.deepEqual(handle.stats().skipped, { heap: 1 });
+    assert.equal(isSessionOpen(), false);
+    kept.length = 0;
+});
