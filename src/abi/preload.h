@@ -11,13 +11,15 @@
  *     header │ ring of records │ texts: stacks, names, labels │ live keys │ live values │ modules
  *
  * The file is "memfd:vesta-preload" of the process, which an agent finds among its mappings; with
- * VESTA_PRELOAD_DIR it is DIR/PID-STARTED.ring, for a reader without rights.
+ * VESTA_PRELOAD_DIR it is DIR/PID-STARTED.ring, for a reader without rights. A process that could
+ * not have one there leaves an empty DIR/PID-STARTED.noroom.
  *
  * Everything is in the byte order of the machine. Times are CLOCK_MONOTONIC, in ns.
  */
 #define PRELOAD_MAGIC   0x52504154534556ull /* "VESTAPR" */
 #define PRELOAD_VERSION 1
 #define PRELOAD_MEMFD   "vesta-preload"
+#define PRELOAD_NO_ROOM ".noroom"
 
 /* What is sampled: bits of header.wanted. */
 enum preload_kind {
@@ -129,6 +131,7 @@ enum preload_loss {
     PRELOAD_LOSS_LIVE,    /* live memory: no room in the table */
     PRELOAD_LOSS_MODULES, /* modules: no room */
     PRELOAD_LOSS_BUSY,    /* a signal came while its thread was sampling */
+    PRELOAD_LOSS_ROOM,    /* any of these: the folder that the file is in has no room */
     PRELOAD_LOSSES = 8,
 };
 
@@ -164,4 +167,6 @@ struct preload_header {
     __u64 lost[PRELOAD_LOSSES];
     __u64 sampled[PRELOAD_KINDS]; /* records, of each kind, also those that were lost */
     __u32 is_over;                /* the process has left in good order */
+    __u32 is_locked;              /* flock(LOCK_SH) is held on the file as long as it is mapped */
+    __u32 pid_namespace;          /* that pid is of: the inode of /proc/PID/ns/pid; 0: not known */
 };

@@ -358,6 +358,7 @@ static const char *const loss_keys[] = {
     [PRELOAD_LOSS_LIVE] = "vesta.preload.lost_live",
     [PRELOAD_LOSS_MODULES] = "vesta.preload.lost_modules",
     [PRELOAD_LOSS_BUSY] = "vesta.preload.lost_in_signals",
+    [PRELOAD_LOSS_ROOM] = "vesta.preload.lost_no_room",
 };
 
 static uint32_t profile_attributes(struct maker *m)
@@ -390,6 +391,9 @@ static void add_notes(const struct inproc_window *w, struct profile_set *set)
     if (l->lost[PRELOAD_LOSS_LIVE] > 0)
         profile_set_note(set, "%llu live objects are not followed: no room in the table",
                          (unsigned long long)l->lost[PRELOAD_LOSS_LIVE]);
+    if (l->lost[PRELOAD_LOSS_ROOM] > 0)
+        profile_set_note(set, "%llu samples, stacks or objects were lost: no room for their file",
+                         (unsigned long long)l->lost[PRELOAD_LOSS_ROOM]);
     if (l->unfinished > 0)
         profile_set_note(set, "%llu samples were never finished: their threads died",
                          (unsigned long long)l->unfinished);

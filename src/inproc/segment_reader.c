@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -196,7 +197,9 @@ static int begin(struct segment_reader *r, struct error *err)
         return result;
     const struct preload_header *h = &r->header;
     r->facts = (struct segment_facts){.pid = h->pid,
+                                      .pid_namespace = h->pid_namespace,
                                       .is_musl = h->is_musl != 0,
+                                      .is_locked = h->is_locked != 0,
                                       .started_ns = h->started_ns,
                                       .started_unix_ns = h->started_unix_ns};
     r->tail = h->ring_tail;
@@ -263,6 +266,11 @@ void segment_reader_free(struct segment_reader *r)
 const struct segment_facts *segment_reader_facts(const struct segment_reader *r)
 {
     return &r->facts;
+}
+
+bool segment_reader_is_left(const struct segment_reader *r)
+{
+    return r->facts.is_locked && flock(r->fd, LOCK_EX | LOCK_NB) == 0;
 }
 
 const struct segment_doubts *segment_reader_doubts(const struct segment_reader *r)

@@ -46,12 +46,17 @@ DEFINE_CLEANUP(struct segment_reader *, segment_reader_free)
 /* ---- What it is ---- */
 
 struct segment_facts {
-    uint32_t pid; /* in its own namespace */
+    uint32_t pid;           /* in its own namespace */
+    uint32_t pid_namespace; /* its inode; 0: not known */
     bool is_musl;
+    bool is_locked;      /* as long as it is mapped: see segment_reader_is_left() */
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     uint64_t started_unix_ns;
 };
 const struct segment_facts *segment_reader_facts(const struct segment_reader *r);
+
+/* True when nobody has it mapped any more; where facts.is_locked is false, that is not known. */
+bool segment_reader_is_left(const struct segment_reader *r);
 
 struct segment_counters {
     uint32_t wanted, wished, alloc_rate, lock_rate;

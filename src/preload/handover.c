@@ -5,20 +5,17 @@
  */
 #include "preload/handover.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "preload/inside.h"
+#include "preload/ring_file.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -86,59 +83,6 @@ static uint64_t now_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static char *put_number(char *at, uint64_t n)
-{
-    char digits[20];
-    size_t k = 0;
-    do
-        digits[k++] = (char)('0' + n % 10);
-    while ((n /= 10) > 0);
-    while (k > 0)
-        *at++ = digits[--k];
-    return at;
-}
-
-/* DIR/PID-STARTED.ring; -1 when it cannot be, or would not have room when its pages are touched:
- * there would be nobody to tell but the program, by SIGBUS. */
-static int open_in_directory(const char *directory, uint64_t started_ns, size_t size)
-{
-    struct statfs fs;
-    if (statfs(directory, &fs) != 0 ||
-        (fs.f_bavail > 0 && (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / 4 < size))
-        return -1;
-    char path[sizeof(preload_settings.directory) + 64];
-    size_t n = strlen(directory);
-    memcpy(path, directory, n);
-    char *at = path + n;
-    *at++ = '/';
-    at = put_number(at, (uint64_t)getpid());
-    *at++ = '-';
-    at = put_number(at, started_ns);
-    memcpy(at, ".ring", sizeof(".ring"));
-    return (int)syscall(SYS_openat, AT_FDCWD, path,
-                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-/* The system is called directly where libc's function is one that a thread may be cancelled in:
- * allocating must not be. */
-static int open_file(uint64_t started_ns, size_t size)
-{
-    /* Beyond this limit the kernel sends a signal. */
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-        return -1;
-    int fd = -1;
-    if (preload_settings.directory[0])
-        fd = open_in_directory(preload_settings.directory, started_ns, size);
-    if (fd < 0)
-        fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, 1u /* MFD_CLOEXEC */);
-    if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
-        syscall(SYS_close, fd);
-        return -1;
-    }
-    return fd;
-}
-
 static size_t add_area(size_t *offset, size_t size, struct preload_area *ret)
 {
     *ret = (struct preload_area){.offset = *offset, .size = size};
@@ -174,17 +118,20 @@ static void point_at(struct segment *s, void *base, const struct preload_header 
     s->modules_bytes = h->modules.size;
 }
 
-/* The index has a place for every 8 words of texts: stacks are mostly longer. */
-static bool make_index(struct segment *s)
+/* Private memory. The index has a place for every 8 words of texts: stacks are mostly longer.
+ * Behind it is what is known about the file's pages. */
+static bool make_index(struct segment *s, const struct preload_header *h)
 {
     size_t n = 1024;
-    while (n < s->texts_words / 8)
+    while (n < h->texts.size / 8 / 8)
         n *= 2;
-    void *p = map_at(s->index, n * sizeof(*s->index), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    size_t size = n * sizeof(*s->index) + ring_file_pages_size(h->file_size);
+    void *p = map_at(s->index, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (p == MAP_FAILED)
         return false;
     s->index = p;
     s->index_mask = n - 1;
+    ring_file.pages = (void *)(s->index + n);
     return true;
 }
 
@@ -208,6 +155,12 @@ static void inherit(struct preload_header *h)
     h->lock_rate = parent ? parent->lock_rate : preload_settings.lock_rate;
 }
 
+static uint32_t pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint32_t)st.st_ino : 0;
+}
+
 static bool make_segment(void)
 {
     struct preload_header h = {.version = PRELOAD_VERSION, .header_size = sizeof(h)};
@@ -215,6 +168,7 @@ static bool make_segment(void)
     size_t size = lay_out(&preload_settings, &h);
     h.file_size = size;
     h.pid = (uint32_t)getpid();
+    h.pid_namespace = pid_namespace();
 #ifndef __GLIBC__
     h.is_musl = 1;
 #endif
@@ -222,22 +176,16 @@ static bool make_segment(void)
     h.started_unix_ns = now_ns(CLOCK_REALTIME);
     h.texts_used = 1;
 
-    void *place = segment.header;
-    int fd = open_file(h.started_ns, size);
-    void *base = MAP_FAILED;
-    if (fd >= 0) {
-        base = map_at(place, size, MAP_SHARED, fd);
-        syscall(SYS_close, fd);
-    }
-    if (base == MAP_FAILED) {
-        if (place) /* it is the parent's: nothing may be written there any more */
-            map_at(place, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!make_index(&segment, &h)) {
+        segment.header = NULL; /* a parent's is not to be touched */
         return false;
     }
+    void *base = ring_file_map(segment.header, h.started_ns, size);
+    if (!base)
+        return false;
+    h.is_locked = ring_file.is_locked;
     point_at(&segment, base, &h, size);
     segment.pid = h.pid;
-    if (!make_index(&segment))
-        return false;
     memcpy(base, &h, sizeof(h));
     segment.header = base;
     __atomic_store_n(&segment.header->magic, PRELOAD_MAGIC, __ATOMIC_RELEASE);
@@ -281,6 +229,14 @@ void segment_lost(enum preload_loss why)
     segment_count(&segment.header->lost[why]);
 }
 
+bool segment_may_write(const void *at, size_t n)
+{
+    if (ring_file_has(at, n, true))
+        return true;
+    segment_lost(PRELOAD_LOSS_ROOM);
+    return false;
+}
+
 /* ---- The ring ---- */
 
 /* The names of threads change when they like, so each sample asks. */
@@ -291,13 +247,17 @@ static uint32_t name_of_thread(void)
     return segment_text(PRELOAD_TEXT_STRING, name, strnlen(name, sizeof(name)), 0);
 }
 
-/* Takes the next place; false when the reader has not been there yet. */
+/* Takes the next place; false when the reader has not been there yet, or it cannot be had. */
 static bool ring_take(const struct segment *s, uint64_t *ret)
 {
     struct preload_header *h = s->header;
     uint64_t head = __atomic_load_n(&h->ring_head, __ATOMIC_RELAXED);
     do {
-        if (head - __atomic_load_n(&h->ring_tail, __ATOMIC_ACQUIRE) >= s->ring_records)
+        if (head - __atomic_load_n(&h->ring_tail, __ATOMIC_ACQUIRE) >= s->ring_records) {
+            segment_lost(PRELOAD_LOSS_RING);
+            return false;
+        }
+        if (!segment_may_write(&s->ring[head & (s->ring_records - 1)], sizeof(*s->ring)))
             return false;
     } while (!__atomic_compare_exchange_n(&h->ring_head, &head, head + 1, true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
@@ -316,10 +276,8 @@ bool segment_put(struct preload_record *r)
     if (r->kind < PRELOAD_KINDS)
         segment_count(&s->header->sampled[r->kind]);
     uint64_t number;
-    if (!ring_take(s, &number)) {
-        segment_lost(PRELOAD_LOSS_RING);
+    if (!ring_take(s, &number))
         return false;
-    }
     struct preload_record *to = &s->ring[number & (s->ring_records - 1)];
     __atomic_store_n(&to->state, 0, __ATOMIC_RELAXED);
     memcpy((char *)to + sizeof(to->state), (char *)r + sizeof(r->state),
@@ -362,6 +320,8 @@ static uint32_t text_append(const struct segment *s, const struct preload_text *
             segment_lost(PRELOAD_LOSS_TEXTS);
             return 0;
         }
+        if (!segment_may_write(s->texts + used, words * 8))
+            return 0;
     } while (!__atomic_compare_exchange_n(&s->header->texts_used, &used, used + words, true,
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     uint64_t *to = s->texts + used;
@@ -419,6 +379,8 @@ void segment_module(const struct preload_module *m, const char *path)
             segment_lost(PRELOAD_LOSS_MODULES);
             return;
         }
+        if (!segment_may_write(s->modules + used, size))
+            return;
     } while (!__atomic_compare_exchange_n(&s->header->modules_used, &used, used + size, true,
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     unsigned char *to = s->modules + used;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,3 +24,6 @@ struct segment {
 };
 extern struct segment segment __attribute__((visibility("hidden")));
 extern struct preload_settings preload_settings __attribute__((visibility("hidden")));
+
+/* Whether these bytes of the segment may be written now; if not, that is counted. */
+bool segment_may_write(const void *at, size_t n);

@@ -5,6 +5,7 @@
  */
 #include "preload/handover.h"
 #include "preload/inside.h"
+#include "preload/ring_file.h"
 
 enum { WINDOW = 32, CLAIMED = 1 };
 
@@ -36,6 +37,9 @@ void live_add(const void *p, const struct preload_live *what)
     for (size_t i = 0; i < WINDOW; i++) {
         size_t at = (start + i) & s->live_mask;
         uint64_t none = 0;
+        if (!segment_may_write(&s->keys[at], sizeof(s->keys[at])) ||
+            !segment_may_write(&s->live[at], sizeof(s->live[at])))
+            return;
         if (__atomic_load_n(&s->keys[at], __ATOMIC_RELAXED) != 0 ||
             !__atomic_compare_exchange_n(&s->keys[at], &none, CLAIMED, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED))
@@ -58,7 +62,8 @@ bool live_remove(const void *p, struct preload_live *ret)
     size_t start = window_start(key, s->live_mask);
     for (size_t i = 0; i < WINDOW; i++) {
         size_t at = (start + i) & s->live_mask;
-        if (__atomic_load_n(&s->keys[at], __ATOMIC_ACQUIRE) != key)
+        if (!ring_file_has(&s->keys[at], sizeof(s->keys[at]), false) ||
+            __atomic_load_n(&s->keys[at], __ATOMIC_ACQUIRE) != key)
             continue;
         if (ret)
             *ret = s->live[at];

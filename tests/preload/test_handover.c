@@ -1,5 +1,7 @@
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +261,9 @@ static int in_directory(void)
         good = good && strncmp(e->d_name, wanted, strlen(wanted)) == 0 &&
                strcmp(e->d_name + strlen(e->d_name) - 5, ".ring") == 0;
         snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        good = good && (flock(fd, LOCK_EX | LOCK_NB) != 0) == (segment.header->is_locked != 0);
+        close(fd);
         unlink(path);
     }
     if (d)
