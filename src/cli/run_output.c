@@ -57,7 +57,8 @@ struct run_output {
     struct run_summary summary;
     const char *folder; /* NULL: no files */
     struct buf files;   /* names of those that were written, for people */
-    size_t n_files;
+    size_t n_files, files_failed;
+    struct error file_trouble; /* the last */
 
     bool sends;
     struct remote remote;
@@ -230,36 +231,48 @@ static int write_all(int fd, struct bytes content)
     return 0;
 }
 
-/* A new file: two windows of one second do not share one. */
-static void write_file(struct run_output *out, const char *kind, int64_t time_ns,
-                       struct bytes content)
+/* A new file: two windows of one second do not share one. -1 with errno. */
+static int make_file(const struct run_output *out, const char *kind, int64_t time_ns,
+                     struct buf *path)
 {
-    CLEANUP(buf_done) struct buf path = {0};
     char stamp[32];
     struct tm tm;
     time_t seconds = (time_t)(time_ns / 1000000000);
-    CLEANUP(closep) int fd = -1;
+    int fd = -1;
 
     gmtime_r(&seconds, &tm);
     strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
     for (unsigned i = 1; fd < 0 && i < 1000; i++) {
-        buf_clear(&path);
-        buf_addf(&path, "%s/%s-%s", out->folder, kind, stamp);
+        buf_clear(path);
+        buf_addf(path, "%s/%s-%s", out->folder, kind, stamp);
         if (i > 1)
-            buf_addf(&path, "-%u", i);
-        buf_add_str(&path, ".pb.gz");
-        fd = open(buf_cstr(&path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            buf_addf(path, "-%u", i);
+        buf_add_str(path, ".pb.gz");
+        fd = open(buf_cstr(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST)
             break;
     }
+    return fd;
+}
+
+static int write_file(struct run_output *out, const char *kind, int64_t time_ns,
+                      struct bytes content, struct error *err)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+    int fd = make_file(out, kind, time_ns, &path);
     int r = fd < 0 ? -errno : write_all(fd, content);
+
+    if (fd >= 0 && close(fd) < 0 && r == 0)
+        r = -errno;
     if (r < 0) {
-        error_set(&out->trouble, r, "could not write \"%s\": %s", buf_cstr(&path), strerror(-r));
-        return;
+        if (fd >= 0)
+            (void)unlink(buf_cstr(&path));
+        return error_set(err, r, "could not write \"%s\": %s", buf_cstr(&path), strerror(-r));
     }
     out->n_files++;
     if (out->n_files <= FILES_TOLD)
         buf_addf(&out->files, "  %s\n", buf_cstr(&path));
+    return 0;
 }
 
 /* All processes' profiles of a kind, as one. */
@@ -287,17 +300,21 @@ static void write_kind(struct run_output *out, struct run_window *w, size_t firs
     struct profile *merged =
         profile_merge(set->dict, same.data, same.len, (struct merge_options){.drop_zero = true});
     vec_done(set->budget, &same);
-    if (!merged)
+    if (!merged) {
+        out->files_failed++;
+        (void)budget_error(set->budget, &out->file_trouble);
         return;
+    }
     merged->time_unix_ns = w->start_unix_ns;
     merged->duration_ns = w->end_unix_ns - w->start_unix_ns;
     struct profile *only = merged;
     struct profile_set one = {
         .budget = set->budget, .dict = set->dict, .profiles = {.data = &only, .len = 1, .cap = 1}};
-    if (format_by_name("pprof")->encode(&one, &content, &losses, &err) < 0)
-        out->trouble = err;
-    else
-        write_file(out, kind, w->start_unix_ns, buf_bytes(&content));
+    if (format_by_name("pprof")->encode(&one, &content, &losses, &err) < 0 ||
+        write_file(out, kind, w->start_unix_ns, buf_bytes(&content), &err) < 0) {
+        out->files_failed++;
+        out->file_trouble = err;
+    }
 }
 
 /* ---- Sending ---- */
@@ -529,9 +546,12 @@ static void tell_trouble(const struct run_output *out, struct buf *told)
 {
     size_t dropped = out->windows_dropped + out->messages_dropped;
 
+    if (out->files_failed > 0)
+        buf_addf(told, "vesta: %zu files of profiles were not written: %s\n", out->files_failed,
+                 out->file_trouble.text);
     if (dropped > 0)
         buf_addf(told, "vesta: %zu windows of profiles were dropped\n", dropped);
-    if (out->trouble.text[0] && (dropped > 0 || (out->sent == 0 && out->n_files == 0)))
+    if (out->trouble.text[0] && (dropped > 0 || out->sent + out->n_files + out->files_failed == 0))
         buf_addf(told, "vesta: %s\n", out->trouble.text);
 }
 
