@@ -1,10 +1,13 @@
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +30,8 @@
 #define WINDOW_NS       ((int64_t)10 * 1000 * 1000 * 1000)
 #define WINDOW_LEAST_NS ((int64_t)100 * 1000 * 1000)
 #define ALL_TYPES       "alloc,live,lock,threads,custom"
+#define ROOM_ENOUGH     ((uint64_t)128 << 20)
+#define EMPTYINGS       100 /* of a folder that others may still put files into */
 
 struct run {
     const struct options *o;
@@ -167,13 +172,26 @@ static int find_library(struct run *run, struct error *err)
     return r;
 }
 
-/* Memory that is nobody else's: a folder of /dev/shm, else of /tmp. */
+static uint64_t room_in(const char *place)
+{
+    struct statfs fs;
+
+    if (statfs(place, &fs) < 0)
+        return 0;
+    return fs.f_blocks > 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : UINT64_MAX;
+}
+
+/* Memory that is nobody else's: a folder of /dev/shm; of /tmp where that is small, as containers
+ * have it. */
 static int make_folder(struct run *run, struct error *err)
 {
     static const char *const places[] = {"/dev/shm", "/tmp"};
+    uint64_t memory = room_in(places[0]);
+    size_t first = memory < ROOM_ENOUGH && room_in(places[1]) > memory;
 
     for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-        snprintf(run->folder, sizeof(run->folder), "%s/vesta-run-XXXXXX", places[i]);
+        snprintf(run->folder, sizeof(run->folder), "%s/vesta-run-XXXXXX",
+                 places[(first + i) % ARRAY_SIZE(places)]);
         if (mkdtemp(run->folder))
             return 0;
     }
@@ -182,14 +200,45 @@ static int make_folder(struct run *run, struct error *err)
     return error_set(err, r, "could not make a folder in /dev/shm or /tmp: %s", strerror(-r));
 }
 
+/* The loader takes some characters of LD_PRELOAD for its own: then a link has a path without. */
+static int link_library(struct run *run, struct error *err)
+{
+    char link[sizeof(run->folder) + 32];
+
+    if (!run->library[strcspn(run->library, ": \t\n\v\f\r$")])
+        return 0;
+    snprintf(link, sizeof(link), "%s/library.so", run->folder);
+    if (symlink(run->library, link) < 0)
+        return error_set(err, -errno, "could not link to \"%s\": %s", run->library, strerror(errno));
+    snprintf(run->library, sizeof(run->library), "%s", link);
+    return 0;
+}
+
+/* All goes that is in it, also what was made after the last look. */
+static void remove_folder(const char *path)
+{
+    for (size_t i = 0; i < EMPTYINGS && rmdir(path) < 0 && errno == ENOTEMPTY; i++) {
+        DIR *dir = opendir(path);
+        for (struct dirent *e; dir && (e = readdir(dir));)
+            if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+                (void)unlinkat(dirfd(dir), e->d_name, 0);
+        if (dir)
+            closedir(dir);
+    }
+}
+
 /* ---- While it runs ---- */
 
-static int block_signals(struct error *err)
+static int block_signals(struct run *run, struct error *err)
 {
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGCHLD, SIGALRM, SIGWINCH};
+    struct sigaction child = {.sa_handler = SIG_DFL}, inherited;
     sigset_t set;
 
+    /* Ignored, it would not come, and nobody could be waited for. */
+    if (sigaction(SIGCHLD, &child, &inherited) == 0)
+        run->environment.ignores_children = inherited.sa_handler == SIG_IGN;
     sigemptyset(&set);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         sigaddset(&set, numbers[i]);
@@ -198,12 +247,24 @@ static int block_signals(struct error *err)
     return fd < 0 ? error_set(err, -errno, "could not wait for signals: %s", strerror(errno)) : fd;
 }
 
+/* As the first process of a container it is everybody's parent. */
+static void reap(struct run *run)
+{
+    int status;
+
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid != run->pid)
+            continue;
+        run->status = status;
+        run->has_ended = true;
+    }
+}
+
 static void take_signal(struct run *run, const struct signalfd_siginfo *s)
 {
     switch (s->ssi_signo) {
     case SIGCHLD:
-        if (!run->has_ended && waitpid(run->pid, &run->status, WNOHANG) == run->pid)
-            run->has_ended = true;
+        reap(run);
         break;
     case SIGUSR2:
         run->segments_options.is_on = !run->segments_options.is_on;
@@ -282,15 +343,19 @@ static void tell(struct run *run)
 {
     CLEANUP(buf_done) struct buf summary = {0};
     CLEANUP(buf_done) struct buf trouble = {0};
-    size_t n_processes, n_failed;
-    struct error why;
 
     let_signals_stop();
     run_output_finish(run->output, &stop_sending, &summary, &trouble);
-    run_segments_counts(run->segments, &n_processes, &n_failed, &why);
-    if (n_failed > 0)
-        buf_addf(&trouble, "vesta: %zu processes could not be read: %s\n", n_failed, why.text);
-    if (!run->o->quiet && n_processes == 0)
+    struct run_counts n = run_segments_counts(run->segments);
+    if (n.failed > 0)
+        buf_addf(&trouble, "vesta: %zu processes could not be read: %s\n", n.failed,
+                 n.why_failed.text);
+    if (n.no_room > 0)
+        buf_addf(&trouble,
+                 "vesta: %zu processes were not recorded: no room in %s, or a limit of file sizes "
+                 "(ulimit -f)\n",
+                 n.no_room, run->folder);
+    if (!run->o->quiet && n.processes + n.no_room == 0)
         buf_addf(&summary, "vesta: the library was not in the command, or left no samples\n");
     if (!run->o->quiet && summary.len > 0)
         terminal_say(buf_bytes(&summary));
@@ -304,13 +369,14 @@ static int start(struct run *run, struct error *err)
 
     r = r < 0 ? r : find_library(run, err);
     r = r < 0 ? r : make_folder(run, err);
+    r = r < 0 ? r : link_library(run, err);
     r = r < 0 ? r : run_output_new(run->o, &run->output, err);
     if (r < 0)
         return r;
     run->segments = run_segments_new(&run->segments_options, err);
     if (!run->segments)
         return -EIO;
-    run->signals = block_signals(err);
+    run->signals = block_signals(run, err);
     return run->signals < 0 ? run->signals : 0;
 }
 
@@ -319,7 +385,7 @@ static void end(struct run *run)
     run_segments_free(run->segments);
     run_output_free(run->output);
     if (run->folder[0])
-        (void)rmdir(run->folder);
+        remove_folder(run->folder);
     if (run->signals >= 0)
         close(run->signals);
 }

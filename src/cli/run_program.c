@@ -199,6 +199,7 @@ static _Noreturn void become(char *const *argv, const struct run_environment *e,
 
     set_environment(e);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGCHLD, e->ignores_children ? SIG_IGN : SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);

@@ -33,6 +33,7 @@ struct run_environment {
     const char *types; /* NULL: all */
     uint32_t interval, lock_interval;
     bool is_off;
+    bool ignores_children; /* SIGCHLD was ignored here, so it is there */
 };
 
 /* Starts the command, with this terminal. Its pid; or a negative errno when it could not be run. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ struct followed {
     char program[256];       /* path; "" when not known */
     struct segment_reader *reader;
     struct inproc_window *window;
+    bool has_pid; /* its pid is one of ours: in another namespace it is not */
     bool is_gone;
 };
 
@@ -40,7 +42,7 @@ struct run_segments {
     VEC(char *) refused; /* names of files that are no segments */
     struct run_window *window;
     bool is_changed; /* the folder, since it was read */
-    size_t n_processes;
+    size_t n_processes, n_no_room;
     struct error why;
 };
 
@@ -76,9 +78,19 @@ void run_window_free(struct run_window *w)
 
 /* ---- Who a process is ---- */
 
+static uint32_t own_pid_namespace(void)
+{
+    struct stat st;
+
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint32_t)st.st_ino : 0;
+}
+
 static void find_program(struct followed *f)
 {
     char path[64];
+
+    if (!f->has_pid)
+        return;
 
     snprintf(path, sizeof(path), "/proc/%u/exe", segment_reader_facts(f->reader)->pid);
     ssize_t n = readlink(path, f->program, sizeof(f->program) - 1);
@@ -198,7 +210,7 @@ static void follow(struct run_segments *s, const char *name)
 
     if (fd < 0)
         return;
-    snprintf(f.name, sizeof(f.name), "%s", name);
+    memcpy(f.name, name, strnlen(name, sizeof(f.name) - 1));
     int r = segment_reader_open(fd, &(struct segment_options){.max_memory = READER_MEMORY},
                                 &f.reader, &err);
     if (r == -EAGAIN) {
@@ -213,6 +225,8 @@ static void follow(struct run_segments *s, const char *name)
     struct inproc_window_options o = {.window_ns = s->o.window_ns,
                                       .leak_windows = s->o.leak_windows};
     f.window = inproc_window_new(f.reader, &o);
+    uint32_t pids_of = segment_reader_facts(f.reader)->pid_namespace;
+    f.has_pid = pids_of != 0 && pids_of == own_pid_namespace();
     find_program(&f);
     if (!vec_push(&s->budget, &s->all, f)) {
         forget(&f);
@@ -221,6 +235,13 @@ static void follow(struct run_segments *s, const char *name)
     s->n_processes++;
     (void)segment_reader_set(f.reader, s->o.is_on ? s->o.wanted : 0, s->o.alloc_rate,
                              s->o.lock_rate, NULL);
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), len = strlen(end);
+
+    return n > len && n < NAME_LEN_MAX && strcmp(name + n - len, end) == 0;
 }
 
 static void read_folder(struct run_segments *s)
@@ -233,11 +254,15 @@ static void read_folder(struct run_segments *s)
             close(fd);
         return;
     }
-    for (struct dirent *e; (e = readdir(dir)) && s->all.len < PROCESSES_MAX;) {
-        size_t n = strlen(e->d_name);
-        if (n > 5 && n < NAME_LEN_MAX && strcmp(e->d_name + n - 5, ".ring") == 0 &&
-            !is_known(s, e->d_name))
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (ends_with(e->d_name, PRELOAD_NO_ROOM) && unlinkat(s->folder, e->d_name, 0) == 0)
+            s->n_no_room++;
+        if (!ends_with(e->d_name, ".ring") || is_known(s, e->d_name))
+            continue;
+        if (s->all.len < PROCESSES_MAX)
             follow(s, e->d_name);
+        else
+            s->is_changed = true; /* when others have gone */
     }
     closedir(dir);
 }
@@ -272,7 +297,7 @@ static bool is_running(uint32_t pid)
 static bool is_replaced(const struct run_segments *s, const struct followed *f)
 {
     const struct segment_facts *facts = segment_reader_facts(f->reader);
-    struct followed now = {.reader = f->reader};
+    struct followed now = {.reader = f->reader, .has_pid = f->has_pid};
 
     find_program(&now);
     /* A file that was replaced on disk is called "PATH (deleted)". */
@@ -281,10 +306,27 @@ static bool is_replaced(const struct run_segments *s, const struct followed *f)
         return true;
     for (size_t i = 0; i < s->all.len; i++) {
         const struct segment_facts *other = segment_reader_facts(s->all.data[i].reader);
-        if (other->pid == facts->pid && other->started_ns > facts->started_ns)
+        if (s->all.data[i].has_pid && other->pid == facts->pid &&
+            other->started_ns > facts->started_ns)
             return true;
     }
     return false;
+}
+
+/* Whether nothing more will come from it. Where there is neither a lock nor a pid to ask, it must
+ * say so itself; what does not is read to the end of the command. */
+static bool is_gone(const struct run_segments *s, const struct followed *f)
+{
+    const struct segment_facts *facts = segment_reader_facts(f->reader);
+    struct segment_counters counters;
+    struct error err = {""};
+
+    if (segment_reader_is_left(f->reader))
+        return true;
+    if (f->has_pid)
+        return !is_running(facts->pid) || is_replaced(s, f);
+    return !facts->is_locked && segment_reader_counters(f->reader, &counters, &err) == 0 &&
+           counters.is_over;
 }
 
 static void add_profiles(struct run_segments *s, struct followed *f)
@@ -313,7 +355,7 @@ void run_segments_poll(struct run_segments *s)
     for (size_t i = 0; i < s->all.len;) {
         struct followed *f = &s->all.data[i];
         /* Asked before reading: what is read afterwards is all there will be. */
-        f->is_gone = !is_running(segment_reader_facts(f->reader)->pid) || is_replaced(s, f);
+        f->is_gone = is_gone(s, f);
         if (inproc_window_poll(f->window, now_ns(), f->is_gone, &err) < 0)
             s->why = err;
         if (!f->is_gone) {
@@ -381,14 +423,10 @@ void run_segments_free(struct run_segments *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->all.len; i++) {
-        (void)unlinkat(s->folder, s->all.data[i].name, 0);
+    for (size_t i = 0; i < s->all.len; i++)
         forget(&s->all.data[i]);
-    }
-    for (size_t i = 0; i < s->refused.len; i++) {
-        (void)unlinkat(s->folder, s->refused.data[i], 0);
+    for (size_t i = 0; i < s->refused.len; i++)
         free(s->refused.data[i]);
-    }
     vec_done(&s->budget, &s->all);
     vec_done(&s->budget, &s->refused);
     run_window_free(s->window);
@@ -404,10 +442,10 @@ int run_segments_fd(const struct run_segments *s)
     return s->watch;
 }
 
-void run_segments_counts(const struct run_segments *s, size_t *ret_processes, size_t *ret_failed,
-                         struct error *ret_why)
+struct run_counts run_segments_counts(const struct run_segments *s)
 {
-    *ret_processes = s->n_processes;
-    *ret_failed = s->refused.len;
-    *ret_why = s->why;
+    return (struct run_counts){.processes = s->n_processes,
+                               .failed = s->refused.len,
+                               .no_room = s->n_no_room,
+                               .why_failed = s->why};
 }

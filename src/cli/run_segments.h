@@ -48,6 +48,10 @@ void run_window_free(struct run_window *w); /* NULL is fine */
  * that still run are left alone from now on, with sampling off. */
 struct run_window *run_segments_end(struct run_segments *s, bool is_last);
 
-/* How many processes there were, and how many segments could not be read. */
-void run_segments_counts(const struct run_segments *s, size_t *ret_processes, size_t *ret_failed,
-                         struct error *ret_why);
+struct run_counts {
+    size_t processes;
+    size_t failed;  /* segments that could not be read; why_failed is the last reason */
+    size_t no_room; /* processes that could not make one */
+    struct error why_failed;
+};
+struct run_counts run_segments_counts(const struct run_segments *s);
