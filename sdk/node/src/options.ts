@@ -94,7 +94,7 @@ export interface Stats {
     exported: number; // batches
     retried: number;
     /** Batches by reason: "buffer", "refused", "timeout", "stopped"; and "rejected_profiles" of those
-     * that were taken. */
+     * that were taken; "span_switches": of which there were too many, so samples lack their span. */
     dropped: Record<string, number>;
     exportedBytes: number;
     /** Time this package spent on the app's thread, and its share of the time since the start. */

@@ -5,14 +5,15 @@ import { createExporter } from "./exporter.js";
 import { buildResource } from "./metadata.js";
 import type { Profile } from "./model.js";
 import { resolveFrames } from "./source_maps.js";
-import { createSpanTracker, type SpanTracker } from "./span_tracker.js";
+import type { WatchedWindow } from "./schedule.js";
+import { createSpanTracker, type SpanTracker, type SpanWindow } from "./span_tracker.js";
 import { joinSpans } from "./spans.js";
 import type { StatsKeeper } from "./stats.js";
 import { threadAttributes } from "./workers.js";
 
 export interface Pipeline {
-    windowBegins(): void;
-    windowEnds(): void;
+    /** Spans are watched while a window is open. Undefined where they are not wanted. */
+    windowBegins(): WatchedWindow | undefined;
     /** The first part, which needs the window's spans, is done when this returns. */
     send(profiles: Profile[]): Promise<void>;
     /** Waits for what is under way and ends the exporter. Never rejects. */
@@ -35,8 +36,7 @@ export function createPipeline(config: Config, stats: StatsKeeper): Pipeline {
         }
     };
     return {
-        windowBegins: () => guarded(stats, () => tracker?.start()),
-        windowEnds: () => guarded(stats, () => tracker?.stop()),
+        windowBegins: () => watchWindow(stats, tracker),
         send(profiles) {
             if (profiles.length === 0) return Promise.resolve();
             const thread = threadAttributes();
@@ -63,6 +63,24 @@ function trackerOrNone(stats: StatsKeeper): SpanTracker | undefined {
         stats.error("spans", error);
         return undefined;
     }
+}
+
+function watchWindow(stats: StatsKeeper, tracker?: SpanTracker): WatchedWindow | undefined {
+    let window: SpanWindow | undefined;
+    guarded(stats, () => {
+        window = tracker?.begin();
+    });
+    if (!window) return undefined;
+    const { fill, end } = window;
+    return {
+        fill,
+        end() {
+            guarded(stats, () => {
+                const forgotten = end();
+                if (forgotten > 0) stats.drop("span_switches", forgotten);
+            });
+        },
+    };
 }
 
 function guarded(stats: StatsKeeper, work: () => void): void {

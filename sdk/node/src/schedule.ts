@@ -31,15 +31,24 @@ export interface Job {
     maxCutMillis?: number;
     /** Intervals get longer where ends of windows would take a larger share of the time. */
     maxCutShare?: number;
+    /** A window with too many spans to remember is handed over in pieces: this long at least. Default
+     * 2,000. */
+    pieceMillis?: number;
+}
+
+/** What it knows of spans is limited. */
+export interface WatchedWindow {
+    /** From 0; above 1 its beginning is forgotten. */
+    fill(): number;
+    end(): void;
 }
 
 export interface JobContext {
     stats: StatsKeeper;
     gauge: LoadGauge;
     send(profiles: Profile[]): Promise<void>;
-    /** A window begins; called again for one that failed or is over. */
-    windowBegins(): void;
-    windowEnds(): void;
+    /** For a window of samples with times. */
+    windowBegins(): WatchedWindow | undefined;
 }
 
 export interface RunningJob {
@@ -55,13 +64,20 @@ const minWindowMillis = 100;
 const firstMillis = 15_000;
 /** Windows that are cut for their cost are no shorter. */
 const shortMillis = 10_000;
+/** Of the memory for spans: what comes until the next look may be more than what came before. */
+const reserve = 0.25;
 /** Pauses that are not worth a word. */
 const shortPauseMillis = 20;
+
+interface OpenWindow {
+    capture: Capture;
+    watched: WatchedWindow | undefined;
+}
 
 interface State {
     job: Job;
     context: JobContext;
-    capture: Capture | undefined;
+    open: OpenWindow | undefined;
     timer: NodeJS.Timeout | undefined;
     stopped: boolean;
     skips: number;
@@ -73,7 +89,7 @@ export function runJob(job: Job, context: JobContext): RunningJob {
     const state: State = {
         job,
         context,
-        capture: undefined,
+        open: undefined,
         timer: undefined,
         stopped: false,
         skips: 0,
@@ -145,10 +161,35 @@ function proceed(state: State, allowed: boolean): void {
         again(state, interval, turn);
         return;
     }
-    state.capture = next;
+    state.open = next;
     const backToBack = share === 1 && job.durationMillis >= interval;
-    if (backToBack) again(state, duration, turn);
-    else again(state, duration, () => pause(state, interval - duration));
+    if (backToBack) hold(state, duration, turn);
+    else hold(state, duration, () => pause(state, interval - duration));
+}
+
+/** Until the window is over. It is handed over in pieces where the memory for its spans would not
+ * last. */
+function hold(state: State, millis: number, then: (state: State) => void): void {
+    const { pieceMillis = 2_000 } = state.job;
+    const watched = state.open?.watched;
+    if (!watched || millis <= pieceMillis) {
+        again(state, millis, then);
+        return;
+    }
+    const until = performance.now() + millis;
+    const before = watched.fill();
+    again(state, pieceMillis, () => {
+        const fill = watched.fill();
+        if (fill + Math.max(fill - before, reserve) >= 1) cut(state);
+        hold(state, until - performance.now(), then);
+    });
+}
+
+function cut(state: State): void {
+    const next = beginWindow(state);
+    if (!next) return;
+    endWindow(state, next);
+    state.open = next;
 }
 
 function pause(state: State, millis: number): void {
@@ -191,34 +232,33 @@ function skip(state: State, reason: string): 0 {
     return 0;
 }
 
-function beginWindow(state: State): Capture | undefined {
-    const { job, context } = state;
+function beginWindow({ job, context }: State): OpenWindow | undefined {
     return context.stats.timed(() => {
-        if (job.hasTimes) context.windowBegins();
+        const watched = job.hasTimes ? context.windowBegins() : undefined;
         try {
-            return job.begin();
+            return { capture: job.begin(), watched };
         } catch (error) {
-            if (job.hasTimes) context.windowEnds();
+            watched?.end();
             context.stats.error(job.name, error);
             return undefined;
         }
     });
 }
 
-function endWindow(state: State, next?: Capture): void {
-    const { capture, job, context } = state;
-    if (!capture) return;
-    state.capture = undefined;
+function endWindow(state: State, next?: OpenWindow): void {
+    const { open, job, context } = state;
+    if (!open) return;
+    state.open = undefined;
     const from = performance.now();
     try {
-        const profiles = capture.end(next);
+        const profiles = open.capture.end(next?.capture);
         context.stats.window();
         for (const profile of profiles) context.stats.samples(profile.samples.length);
         void context.send(profiles);
     } catch (error) {
         context.stats.error(job.name, error);
     }
-    if (job.hasTimes) context.windowEnds();
+    open.watched?.end();
     const took = performance.now() - from;
     context.stats.own(took);
     fitCut(state, took);

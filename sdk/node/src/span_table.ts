@@ -9,6 +9,8 @@ import { parentOf, routeOf, type Span } from "./otel_api.js";
 const CAPACITY = 1 << 17; // 8 MiB
 const FIRST_CAPACITY = 1 << 10;
 const SWEEP_AT = 512;
+/** Spans that are kept for what they may still say. There may be some that nobody ever ends. */
+const MAX_OPEN = 1 << 13;
 const MAX_DEPTH = 32;
 /** A caller's span was entered shortly before, or its route is not found. */
 const MAX_LOOK_BACK = 4096;
@@ -24,10 +26,17 @@ export interface ActiveSpan {
 }
 
 export interface SpanTable {
+    readonly capacity: number;
     /** A number for the span, from 1. */
     numberOf(span: Span): number;
     /** Undefined where it has made room for others, or where the span's ids are no ids. */
     get(number: number): ActiveSpan | undefined;
+    /** The newest number; 0 where there is none. */
+    last(): number;
+    /** Numbers before this one may make room, but for those that were shortly before. */
+    forget(number: number): void;
+    /** How many spans are kept for what they may still say. For tests. */
+    openCount(): number;
     clear(): void;
 }
 
@@ -63,43 +72,47 @@ interface OpenSpan {
     span: Span;
 }
 
-export function createSpanTable(capacity = CAPACITY): SpanTable {
+export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): SpanTable {
     const routeNames = createRouteNames();
     let size = 0; // of the arrays: a power of two
     let ids = new Uint8Array(0);
     let routes = new Uint16Array(0);
     let open: OpenSpan[] = []; // routes are told late: until they have ended; by number
     let sweepAt = SWEEP_AT;
-    let base = 1; // the number that is at the start of the arrays
     let first = 1; // the oldest that is remembered
     let last = 0;
     let lastSpan: Span | undefined;
 
     function empty(): void {
-        size = Math.min(capacity, FIRST_CAPACITY);
+        size = Math.min(capacity, least);
         ids = new Uint8Array(size * ROOM);
         routes = new Uint16Array(size);
         open = [];
         sweepAt = SWEEP_AT;
-        base = first = last + 1;
+        first = last + 1;
         lastSpan = undefined;
     }
 
-    /** Numbers fill the arrays from their start, and then go round. */
     function placeOf(number: number): number {
-        return (number - base) & (size - 1);
+        return number & (size - 1);
+    }
+
+    /** Copies what there is to where it belongs in an array of twice the size. */
+    function move<T extends Uint8Array | Uint16Array>(from: T, to: T, room: number): T {
+        const at = placeOf(first);
+        const place = first & (2 * size - 1);
+        const rest = (place + size - at) & (2 * size - 1);
+        to.set(from.subarray(at * room), place * room);
+        to.set(from.subarray(0, at * room), rest * room);
+        return to;
     }
 
     function makeRoom(): void {
         if (last - first < size) return;
         if (size < capacity) {
+            ids = move(ids, new Uint8Array(2 * size * ROOM), ROOM);
+            routes = move(routes, new Uint16Array(2 * size), 1);
             size *= 2;
-            const moved = new Uint8Array(size * ROOM);
-            moved.set(ids);
-            ids = moved;
-            const movedRoutes = new Uint16Array(size);
-            movedRoutes.set(routes);
-            routes = movedRoutes;
         } else {
             first = last - size + 1;
         }
@@ -125,6 +138,7 @@ export function createSpanTable(capacity = CAPACITY): SpanTable {
     function sweep(): void {
         for (const entry of open) refresh(entry);
         open = open.filter(({ number, span }) => isRemembered(number) && span.isRecording());
+        open = open.slice(-MAX_OPEN);
         sweepAt = open.length * 2 + SWEEP_AT;
     }
 
@@ -171,6 +185,7 @@ export function createSpanTable(capacity = CAPACITY): SpanTable {
 
     empty();
     return {
+        capacity,
         numberOf(span) {
             if (span === lastSpan) return last;
             lastSpan = span;
@@ -194,6 +209,11 @@ export function createSpanTable(capacity = CAPACITY): SpanTable {
             const found = route(number);
             return found === undefined ? { link } : { link, attributes: { "http.route": found } };
         },
+        last: () => last,
+        forget(number) {
+            first = Math.min(last + 1, Math.max(first, number - MAX_LOOK_BACK));
+        },
+        openCount: () => open.length,
         clear: empty,
     };
 }

@@ -11,19 +11,30 @@ export type { ActiveSpan } from "./span_table.js";
 
 export interface SpanTrackerStats {
     switches: number;
-    dropped: number; // switches that did not fit the buffer
+    dropped: number; // switches that windows had to forget before their end
     errors: number; // what contexts and spans threw; the window goes on without them
 }
 
+export interface SpanWindow {
+    /** How much of the memory is used for it. Above 1 its beginning is forgotten. */
+    fill(): number;
+    /** The window is over, and joined. Says how many switches it had to forget. */
+    end(): number;
+}
+
 export interface SpanTracker {
-    /** A window begins. Counted: windows of several profilers may overlap. Does nothing while the
-     * app has no OpenTelemetry SDK, which may come later. */
-    start(): void;
-    /** A window is over, and joined. */
-    stop(): void;
+    /** Windows of several profilers may overlap. Does nothing while the app has no OpenTelemetry SDK,
+     * which may come later. */
+    begin(): SpanWindow;
     /** The span that was active at a moment of process.hrtime, in microseconds. */
     activeAt(monotonicMicros: number): ActiveSpan | undefined;
     stats(): SpanTrackerStats;
+}
+
+/** Where a window began; what was active then counts, too. */
+interface Mark {
+    switches: number;
+    number: number;
 }
 
 const now = performance.now.bind(performance); // milliseconds
@@ -33,12 +44,14 @@ function clockDistance(): number {
     return Number(distanceTo(() => BigInt(Math.round(now() * 1e6)))) / 1e6;
 }
 
-export function createSpanTracker(): SpanTracker {
-    const table = createSpanTable();
-    const ring = createSwitchRing();
+export function createSpanTracker(
+    table = createSpanTable(),
+    ring = createSwitchRing(),
+): SpanTracker {
     const distance = clockDistance();
-    let windows = 0;
+    const windows = new Set<Mark>();
     let switches = 0;
+    let dropped = 0;
     let errors = 0;
     let stopWatching: (() => void) | undefined;
 
@@ -58,25 +71,57 @@ export function createSpanTracker(): SpanTracker {
         },
     };
 
+    function watch(): void {
+        if (stopWatching) return;
+        const manager = contextManager();
+        if (manager) stopWatching = watchContexts(manager, watcher);
+    }
+
+    /** Keeps what windows that are open need. */
+    function tidy(): void {
+        if (windows.size > 0) {
+            const marks = [...windows];
+            ring.forget(Math.min(...marks.map((mark) => mark.switches)));
+            table.forget(Math.min(...marks.map((mark) => mark.number)));
+            return;
+        }
+        stopWatching?.();
+        stopWatching = undefined;
+        ring.clear();
+        table.clear();
+        current = -1;
+    }
+
+    function end(mark: Mark): number {
+        if (!windows.delete(mark)) return 0;
+        const forgotten = Math.max(
+            0,
+            ring.count() - mark.switches - ring.capacity,
+            table.last() - mark.number - table.capacity,
+        );
+        dropped += forgotten;
+        tidy();
+        return forgotten;
+    }
+
     return {
-        start() {
-            windows++;
-            if (stopWatching) return;
-            const manager = contextManager();
-            if (manager) stopWatching = watchContexts(manager, watcher);
-        },
-        stop() {
-            if (windows === 0 || --windows > 0) return;
-            stopWatching?.();
-            stopWatching = undefined;
-            ring.clear();
-            table.clear();
-            current = -1;
+        begin() {
+            watch();
+            const mark = { switches: Math.max(0, ring.count() - 1), number: table.last() };
+            windows.add(mark);
+            return {
+                fill: () =>
+                    Math.max(
+                        (ring.count() - mark.switches) / ring.capacity,
+                        (table.last() - mark.number) / table.capacity,
+                    ),
+                end: () => end(mark),
+            };
         },
         activeAt(monotonicMicros) {
             const number = ring.at(monotonicMicros / 1000 - distance);
             return number === 0 ? undefined : table.get(number);
         },
-        stats: () => ({ switches, dropped: ring.dropped(), errors }),
+        stats: () => ({ switches, dropped, errors }),
     };
 }

@@ -200,6 +200,7 @@ function scheduled(job) {
         stats: createStats({ enabled: true, logLevel: "silent", problems: [] }),
         gauge: { verdict: () => ({ share: 1 }), close() {} },
         send: async () => {},
+        windowBegins: job.windowBegins,
     };
     const begin = () => {
         steps.push("begin");
@@ -250,4 +251,26 @@ test("a profiler that cannot rest any longer does not end the app", async (t) =>
     await eventually(() => !isSessionOpen());
     t.mock.restoreAll();
     beginCpuRun(10_000).end();
+});
+
+test("a window with too many spans comes in pieces", async () => {
+    let filled = 0;
+    const windowBegins = () => {
+        const from = filled;
+        return { fill: () => filled - from, end() {} };
+    };
+    const job = scheduled({
+        intervalMillis: 60_000,
+        durationMillis: 10_000,
+        pieceMillis: 20,
+        hasTimes: true,
+        windowBegins,
+    });
+    await sleep(100);
+    assert.deepEqual(job.steps, ["begin"], "few spans need no cut");
+    filled += 0.8;
+    await eventually(() => job.steps.length > 1);
+    await sleep(60);
+    assert.deepEqual(job.steps, ["begin", "begin", "end"]);
+    await job.stop();
 });

@@ -32,9 +32,9 @@ test("every way in which a context comes back", async (t) => {
 
 test("without OpenTelemetry nothing is watched", () => {
     const tracker = createSpanTracker();
-    tracker.start();
+    const window = tracker.begin();
     assert.equal(tracker.activeAt(Number(process.hrtime.bigint()) / 1000), undefined);
-    tracker.stop();
+    assert.deepEqual([window.fill(), window.end()], [0, 0]);
     assert.deepEqual(tracker.stats(), { switches: 0, dropped: 0, errors: 0 });
 });
 
@@ -44,10 +44,90 @@ test("a ring finds the last switch and keeps the newest", () => {
     for (let i = 1; i <= 6; i++) ring.push(i * 10, i);
     assert.deepEqual([5, 10, 19, 20, 1000].map(ring.at), [0, 1, 1, 2, 6]);
     for (let i = 7; i <= 11; i++) ring.push(i * 10, i);
-    assert.equal(ring.dropped(), 3);
     assert.deepEqual([35, 40, 119].map(ring.at), [0, 4, 11]);
     ring.clear();
     assert.equal(ring.at(1000), 0);
+});
+
+test("what grows in the midst keeps its order", () => {
+    const ring = createSwitchRing(8, 4);
+    const table = createSpanTable(8192, 4);
+    for (let i = 1; i <= 9; i++) {
+        ring.push(i * 10, i);
+        ring.forget(i <= 7 ? i - 3 : 4);
+        assert.equal(table.numberOf(madeSpan(i)), i);
+    }
+    assert.deepEqual([45, 50, 69, 90].map(ring.at), [0, 5, 6, 9]);
+    assert.equal(table.get(9).link.spanId, "0000000000000009");
+    table.forget(4096 + 6); // what was shortly before stays
+    const known = [5, 6, 7, 9].map((number) => table.get(number)?.link.spanId.at(-1));
+    assert.deepEqual(known, [undefined, "6", "7", "9"]);
+    for (let i = 10; i < 40; i++) table.numberOf(madeSpan(i));
+    assert.equal(table.get(6).link.spanId, "0000000000000006");
+    assert.equal(table.get(39).link.spanId, "0000000000000027");
+});
+
+test("spans that nobody ends, and those that take turns for ever, cost little", () => {
+    const table = createSpanTable(1 << 15);
+    const turns = [madeSpan(1), madeSpan(2)];
+    for (let i = 0; i < 40_000; i++) table.numberOf(turns[i % 2]);
+    assert.ok(table.openCount() < 20_000, `${table.openCount()} are kept`);
+    for (let i = 0; i < 40_000; i++) table.numberOf(madeSpan(i));
+    assert.ok(table.openCount() < 20_000, `${table.openCount()} are kept`);
+});
+
+/** The least that OpenTelemetry's API has in its place. */
+function fakeOpenTelemetry(t) {
+    const key = Symbol.for("opentelemetry.js.api.1");
+    const none = { getValue: () => undefined };
+    globalThis[key] = { context: { active: () => none, with: (_context, fn) => fn() } };
+    t.after(() => delete globalThis[key]);
+    return (span) => {
+        const context = { getValue: () => span };
+        globalThis[key].context.with(context, () => {});
+    };
+}
+
+test("windows back to back do not need more and more memory", (t) => {
+    const enter = fakeOpenTelemetry(t);
+    const tracker = createSpanTracker();
+    let window = tracker.begin();
+    const before = process.memoryUsage().arrayBuffers;
+    for (let i = 0; i < 500; i++) {
+        for (let j = 0; j < 100; j++) enter(madeSpan(j + 1));
+        const next = tracker.begin();
+        assert.equal(window.end(), 0);
+        window = next;
+    }
+    const grown = process.memoryUsage().arrayBuffers - before;
+    assert.ok(grown < 1 << 20, `${grown} bytes`);
+    window.end();
+});
+
+test("windows know what they lost", (t) => {
+    const enter = fakeOpenTelemetry(t);
+    const first = 4;
+    const ring = createSwitchRing(64, first);
+    const tracker = createSpanTracker(createSpanTable(32, first), ring);
+    const now = () => Number(process.hrtime.bigint()) / 1000;
+    let window = tracker.begin();
+    const lost = [];
+    for (const count of [10, 20, 12, 40, 5]) {
+        for (let i = 1; i <= count; i++) enter(madeSpan(i)); // each is one number and two switches
+        assert.ok(window.fill() >= (2 * count) / 64, `${window.fill()}`);
+        assert.equal(tracker.activeAt(now()), undefined);
+        const next = tracker.begin();
+        lost.push(window.end());
+        window = next;
+    }
+    assert.deepEqual(
+        lost.map((number) => number > 0),
+        [false, false, false, true, false],
+    );
+    assert.ok(lost[3] >= 2 * 40 - 64 && lost[3] <= 2 * 40 - 60, `${lost}`);
+    assert.equal(tracker.stats().dropped, lost[3]);
+    window.end();
+    assert.equal(ring.count(), 0);
 });
 
 function madeSpan(number, more = {}) {

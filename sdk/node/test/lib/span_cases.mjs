@@ -142,7 +142,7 @@ const tracker = createSpanTracker();
 await post("Profiler.enable");
 await post("Profiler.setSamplingInterval", { interval: 1000 });
 await post("Profiler.start");
-tracker.start();
+const watched = tracker.begin();
 await work();
 const { profile } = await post("Profiler.stop");
 
@@ -173,6 +173,6 @@ profile.samples.forEach((id, i) => {
 });
 const stats = tracker.stats();
 const leftWrapped = context._getContextManager().with.name;
-tracker.stop();
+watched.end();
 const restored = context._getContextManager().with.name;
 console.log(JSON.stringify({ result, stats, leftWrapped, restored }));
