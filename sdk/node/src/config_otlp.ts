@@ -11,6 +11,8 @@ export interface OtlpConfig {
     headers: Record<string, string>;
     /** Of one attempt. */
     timeoutMillis: number;
+    /** Of its connection. */
+    connectMillis: number;
     compression: Compression;
     ca?: Buffer;
     clientKey?: Buffer;
@@ -28,6 +30,7 @@ const profilesPath = "/v1development/profiles";
 
 const anAddress: Reader<string> = {
     what: "an http:// or https:// address",
+    isSecret: true, // user:password@
     read(value) {
         try {
             const url = new URL(String(value));
@@ -61,6 +64,7 @@ export function resolveOtlp(
             ...top.option("headers", headersOf),
         },
         timeoutMillis: either("TIMEOUT", integerOf(1, 3_600_000)) ?? 10_000,
+        connectMillis: 2_000,
         compression: either("COMPRESSION", compressions) ?? "gzip",
         ca: file("CERTIFICATE"),
         clientKey: file("CLIENT_KEY"),

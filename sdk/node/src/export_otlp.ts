@@ -25,7 +25,7 @@ interface Waiting {
 type Verdict =
     | { kind: "sent" }
     | { kind: "refused"; why: string }
-    | { kind: "again"; why: string; afterMillis: number | undefined };
+    | { kind: "again"; why: string; afterMillis: number | undefined; wasAnswered: boolean };
 
 export function createOtlpExporter(
     config: OtlpConfig,
@@ -143,11 +143,14 @@ function createSender(
         }
         return judge(answer, isJson, stats);
     }
-    /** Waits before the next attempt. False: there is no time for one. */
+    /** Waits before the next attempt. False: there is no time for one, or, at the end, nobody there. */
     async function pause(verdict: Extract<Verdict, { kind: "again" }>): Promise<boolean> {
         const millis = Math.max(verdict.afterMillis ?? 0, backoff(config, failures));
         stats.error("export", verdict.why);
-        if (deadline !== undefined && performance.now() + millis >= deadline) {
+        if (
+            deadline !== undefined &&
+            !(verdict.wasAnswered && performance.now() + millis < deadline)
+        ) {
             return false;
         }
         stats.retried();
@@ -229,7 +232,7 @@ const retryable = new Set([429, 502, 503, 504]);
 function judge(answer: Answer, isJson: boolean, stats: StatsKeeper): Verdict {
     const { status } = answer;
     if (status === 0) {
-        return { kind: "again", why: answer.problem, afterMillis: undefined };
+        return { kind: "again", why: answer.problem, afterMillis: undefined, wasAnswered: false };
     }
     if (status >= 200 && status < 300) {
         const partial = readPartialSuccess(answer.body, isJson);
@@ -243,7 +246,7 @@ function judge(answer: Answer, isJson: boolean, stats: StatsKeeper): Verdict {
     const message = readErrorMessage(answer.body, answer.contentType);
     const why = `status ${status}${message === "" ? "" : `: ${message}`}`;
     return retryable.has(status)
-        ? { kind: "again", why, afterMillis: retryAfter(answer.retryAfter) }
+        ? { kind: "again", why, afterMillis: retryAfter(answer.retryAfter), wasAnswered: true }
         : { kind: "refused", why };
 }
 

@@ -57,6 +57,9 @@ function targetOf(config: Config, stats: StatsKeeper): Exporter {
         : createOwnExporter(exporter, stats);
 }
 
+/** Batches that somebody else's exporter has not said to be done. */
+const maxPending = 16;
+
 /** Somebody else's: it may throw, and it may never come back. */
 function createOwnExporter(own: Exporter, stats: StatsKeeper): Exporter {
     const pending = new Set<Promise<void>>();
@@ -71,6 +74,11 @@ function createOwnExporter(own: Exporter, stats: StatsKeeper): Exporter {
     }
     return {
         async export(batch) {
+            if (pending.size >= maxPending) {
+                stats.drop("buffer");
+                stats.error("export", `${maxPending} batches wait for the app's exporter`);
+                return;
+            }
             const work = send(batch);
             pending.add(work);
             void work.then(() => pending.delete(work));

@@ -1,6 +1,9 @@
-// One POST: by node:http, with a connection that is kept, and that never keeps the process alive.
+// One POST: by node:http, with a connection that is kept, and that does not keep the process alive. Only
+// while it is being made does it, whatever we say (libuv counts connects and look-ups of names), so
+// there is little time for that.
 import * as http from "node:http";
 import * as https from "node:https";
+import type { Socket } from "node:net";
 import type { OtlpConfig } from "./config_otlp.js";
 import { wordsOf } from "./stats.js";
 import { withoutTracing } from "./suppress.js";
@@ -55,7 +58,10 @@ export function createPoster(config: OtlpConfig): Poster {
             };
             patience.unref();
             current = request;
-            request.on("socket", (socket) => socket.unref());
+            request.on("socket", (socket) => {
+                socket.unref();
+                if (socket.connecting) limitConnect(request, socket, config.connectMillis);
+            });
             request.on("response", (response) => readAnswer(response, done));
             request.on("error", (error: NodeJS.ErrnoException) => {
                 const wasStale = request.reusedSocket && error.code === "ECONNRESET";
@@ -74,6 +80,15 @@ export function createPoster(config: OtlpConfig): Poster {
         abort: () => current?.destroy(new Error("given up")),
         close: () => agent.destroy(),
     };
+}
+
+function limitConnect(request: http.ClientRequest, socket: Socket, millis: number): void {
+    const patience = setTimeout(() => {
+        request.destroy(new Error(`no connection within ${millis} ms`));
+    }, millis);
+    patience.unref();
+    socket.once("connect", () => clearTimeout(patience));
+    socket.once("close", () => clearTimeout(patience));
 }
 
 const noAnswer: Answer = {

@@ -2,11 +2,12 @@
 // returns in time.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createSecureServer } from "node:https";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -256,6 +257,62 @@ test("gone for good: the buffer is bounded, the oldest go, and stop() does not w
     assert.ok(performance.now() - from < 1000, "there is nothing to wait for");
     assert.equal(few.snapshot().dropped.timeout, 30 - dropped);
     assert.deepEqual(stats.snapshot().dropped, {});
+});
+
+test("nobody answers: at the end there is one attempt and no other", async () => {
+    const { exporter, stats } = makeExporter("http://127.0.0.1:1");
+    const sent = exporter.export(makeBatch("a"));
+    await exporter.shutdown(5000);
+    await sent;
+    const { retried, dropped } = stats.snapshot();
+    assert.deepEqual({ retried, dropped }, { retried: 0, dropped: { timeout: 1 } });
+});
+
+/** An address where connections are neither made nor refused: a server that takes none, and enough
+ * others who wait. */
+async function startBlackHole(t) {
+    const code = `
+        const server = require("node:net").createServer();
+        server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
+            require("node:fs").writeSync(1, String(server.address().port));
+            Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+        });`;
+    const child = spawn(process.execPath, ["-e", code], { stdio: ["ignore", "pipe", "inherit"] });
+    const port = Number(await new Promise((resolve) => child.stdout.once("data", resolve)));
+    const others = Array.from({ length: 8 }, () =>
+        connect(port, "127.0.0.1").on("error", () => {}),
+    );
+    t.after(() => {
+        child.kill("SIGKILL");
+        for (const socket of others) socket.destroy();
+    });
+    await until(() => others.filter((socket) => !socket.connecting).length >= 2, "a full queue");
+    return `http://127.0.0.1:${port}`;
+}
+
+test("a connection that is not made in time is given up", async (t) => {
+    const endpoint = await startBlackHole(t);
+    const { exporter, stats } = makeExporter(endpoint, {
+        connectMillis: 50,
+        timeoutMillis: 60_000,
+    });
+    await exporter.export(makeBatch("a"));
+    await until(() => stats.snapshot().errors > 0, "an attempt");
+    assert.match(stats.snapshot().lastError, /no connection within 50 ms/);
+    await exporter.shutdown(100);
+});
+
+test("an exporter of the app that never comes back holds few batches", async () => {
+    let got = 0;
+    const own = () => {
+        got++;
+        return new Promise(() => {});
+    };
+    const { exporter, stats } = makeExporter("http://127.0.0.1:1", {}, { exporter: own });
+    for (let i = 0; i < 30; i++) await exporter.export(makeBatch("a"));
+    assert.equal(got, 16);
+    assert.deepEqual(stats.snapshot().dropped, { buffer: 14 });
+    await exporter.shutdown(10);
 });
 
 test("a batch larger than the buffer is dropped alone", async (t) => {
