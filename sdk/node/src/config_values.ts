@@ -5,6 +5,8 @@ import type { Attributes } from "./model.js";
 export interface Reader<T> {
     what: string;
     read(value: unknown): T | undefined;
+    /** A value that cannot be used is not shown: it may hold keys and passwords. */
+    isSecret?: true;
 }
 
 export interface Source {
@@ -25,8 +27,9 @@ export function sourceOf(
     problems: string[],
 ): Source {
     const own = (options ?? {}) as Record<string, unknown>;
-    const tell = (where: string, value: unknown, what: string): void => {
-        problems.push(`${where} is not ${what}: ${shown(value)}; it is passed over`);
+    const tell = (where: string, value: unknown, what: string, isSecret = false): void => {
+        const told = isSecret ? "" : `: ${shown(value)}`;
+        problems.push(`${where} is not ${what}${told}; it is passed over`);
     };
     const source: Source = {
         raw: (name) => own[name],
@@ -37,7 +40,7 @@ export function sourceOf(
             }
             const result = reader.read(value);
             if (result === undefined) {
-                tell(`option ${label}${name}`, value, reader.what);
+                tell(`option ${label}${name}`, value, reader.what, reader.isSecret);
             }
             return result;
         },
@@ -48,7 +51,7 @@ export function sourceOf(
             }
             const result = reader.read(value.trim());
             if (result === undefined) {
-                tell(name, value, reader.what);
+                tell(name, value, reader.what, reader.isSecret);
             }
             return result;
         },
@@ -147,6 +150,7 @@ function decoded(text: string): string | undefined {
 /** "key=value,key=value", percent-encoded: all of it or nothing, as OpenTelemetry says. */
 export const attributeList: Reader<Record<string, string>> = {
     what: "a list of key=value, percent-encoded",
+    isSecret: true,
     read(value) {
         const result: Record<string, string> = {};
         for (const item of typeof value === "string" ? value.split(",") : [undefined]) {
@@ -185,7 +189,8 @@ export const attributesOf: Reader<Attributes> = {
 
 /** Header names and values that HTTP would refuse are never passed on. */
 export const headersOf: Reader<Record<string, string>> = {
-    what: "an object of header names and texts",
+    what: "an object of header names and texts, or a list of name=text, percent-encoded",
+    isSecret: true,
     read(value) {
         const list = typeof value === "string" ? attributeList.read(value) : value;
         if (typeof list !== "object" || list === null || Array.isArray(list)) {

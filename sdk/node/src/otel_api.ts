@@ -44,12 +44,13 @@ export function spanOf(context: Context): Span | undefined {
     return context.getValue(SPAN) as Span | undefined;
 }
 
-/** The route that a span serves: its attribute, or what a server span's name says ("GET /cart"). */
+/** The route that a span serves: its attribute, or what a server span's name says ("GET /cart"). Never
+ * a query: some put the whole address there. */
 export function routeOf(span: Span): string | undefined {
     const route = span.attributes?.["http.route"];
-    if (typeof route === "string" && route !== "") return route;
+    if (typeof route === "string" && route !== "") return /^[^?#]+/.exec(route)?.[0];
     if (span.kind !== KIND_SERVER || typeof span.name !== "string") return undefined;
-    return /^[A-Z]+ (\/\S*)$/.exec(span.name)?.[1];
+    return /^[A-Z]+ (\/[^\s?#]*)([?#]\S*)?$/.exec(span.name)?.[1];
 }
 
 export function parentOf(span: Span): string | undefined {

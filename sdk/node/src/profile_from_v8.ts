@@ -89,14 +89,19 @@ export function frameOf(call: V8CallFrame, line = 0): Frame {
 const files = new Map<string, string>();
 const maxFiles = 20_000;
 
-/** Paths for file: URLs; Node's own modules keep their names ("node:net"). */
+/** Two letters at least: one is a drive. */
+const scheme = /^[a-z][a-z0-9+.-]+:/i;
+
+/** Paths for file: URLs; Node's own modules keep their names ("node:net"). Of other URLs what may be
+ * contents is left out: the source text of data: and what follows "?" or "#". */
 function fileOf(url: string): string {
-    if (!url.startsWith("file:")) return url;
+    if (url.startsWith("data:")) return "data:";
+    if (!scheme.test(url)) return url;
     const known = files.get(url);
     if (known !== undefined) return known;
-    let path = url;
+    let path = url.replace(/[?#].*$/s, "");
     try {
-        path = fileURLToPath(url.replace(/[?#].*$/, ""));
+        if (path.startsWith("file:")) path = fileURLToPath(path);
     } catch {
         // Shown as it is.
     }

@@ -1,6 +1,8 @@
 // Reads a heap snapshot as it streams by and keeps of it a count and a size for each constructor. The
 // contents of the heap (strings, numbers, what points to what) are never kept: of the snapshot's
-// strings only those that name constructors are read at all.
+// strings only those that name constructors are read at all. Objects may have a tag of their own
+// (Symbol.toStringTag), which V8 then says in place of the constructor: what is no identifier is not
+// kept either.
 
 export interface ConstructorSummary {
     name: string;
@@ -224,11 +226,18 @@ function stringsStep(wanted: (index: number) => boolean, names: Map<number, stri
     };
 }
 
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+/** What V8 and Node call their own. */
+const builtIn =
+    /^(system \/ Context|[A-Z][A-Za-z]{0,20} Iterator|(Intl|WebAssembly)\.[A-Z][A-Za-z]*)$/;
+
 function nameOf(json: string): string {
     try {
-        return (JSON.parse(`"${json}"`) as string).slice(0, maxName);
+        const name = JSON.parse(`"${json}"`) as string;
+        const isName = name.length <= maxName && (identifier.test(name) || builtIn.test(name));
+        return isName || name === "" ? name : "(other)";
     } catch {
-        return "(unreadable)";
+        return "(other)"; // longer than a name
     }
 }
 

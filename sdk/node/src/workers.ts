@@ -7,7 +7,6 @@ import {
     isMainThread,
     setEnvironmentData,
     threadId,
-    workerData,
 } from "node:worker_threads";
 import type { Attributes } from "./model.js";
 
@@ -25,19 +24,10 @@ export function instanceId(): string {
 
 /** For the attributes of a profile: thread.id, thread.name and, in a cluster, the worker's number. */
 export function threadAttributes(): Attributes {
-    const name = isMainThread ? "main" : workerName();
+    const name = isMainThread ? "main" : `worker-${threadId}`; // its data are the app's
     const found: Attributes = { "thread.id": threadId, "thread.name": name };
     if (cluster.worker) found["nodejs.cluster.worker.id"] = cluster.worker.id;
     return found;
-}
-
-/** The name that the app gave (workerData.name), or one made of the number. */
-function workerName(): string {
-    const data: unknown = workerData;
-    if (typeof data === "object" && data !== null && "name" in data) {
-        if (typeof data.name === "string" && data.name !== "") return data.name;
-    }
-    return `worker-${threadId}`;
 }
 
 /** One value for a thread, though the package may be loaded twice (as ES module and as CommonJS, by

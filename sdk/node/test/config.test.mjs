@@ -60,6 +60,19 @@ test("windows: options, then variables, then defaults", () => {
     assert.equal(alone.cpu.intervalMillis, 300_000);
 });
 
+test("values that may hold keys are never shown", () => {
+    const secret = "s3cret";
+    const env = {
+        OTEL_EXPORTER_OTLP_HEADERS: `authorization: Bearer ${secret}`,
+        VESTA_HEADERS: `%zz=${secret}`,
+        OTEL_RESOURCE_ATTRIBUTES: secret,
+        OTEL_EXPORTER_OTLP_ENDPOINT: `ftp://me:${secret}@host`,
+    };
+    const { problems } = resolveConfig({ enabled: true, headers: secret }, env);
+    assert.equal(problems.length, 5);
+    assert.equal(problems.join("\n").includes(secret), false, problems.join("\n"));
+});
+
 test("bad values are told and passed over", () => {
     const c = resolveConfig(
         {

@@ -13,6 +13,9 @@ class LeakyThing {
     }
 }
 
+/** V8 calls an object by its own tag. */
+const tagged = (secret) => ({ [Symbol.toStringTag]: `account of ${secret}` });
+
 test("intervals that are too short for the pause are refused", async () => {
     const got = collector();
     const handle = startHeapSnapshots({ ...quiet, exporter: got.exporter, intervalMillis: 10_000 });
@@ -37,6 +40,7 @@ test("the estimate says from which interval on it is allowed", () => {
 test("objects are counted by constructor, and contents stay", async () => {
     const secret = randomBytes(16).toString("hex");
     const things = Array.from({ length: 5000 }, (_, i) => new LeakyThing(`${secret} ${i}`));
+    const tags = Array.from({ length: 5000 }, () => tagged(secret));
     const got = collector();
     const handle = startHeapSnapshots({
         ...quiet,
@@ -46,11 +50,12 @@ test("objects are counted by constructor, and contents stay", async () => {
     });
     await eventually(() => got.batches.length > 0, 60);
     await handle.stop();
-    assert.equal(things.length, 5000);
+    assert.equal(things.length, tags.length);
     const [profile] = got.profiles;
     assert.equal(profile.kind, "heap_summary");
     assert.equal(selfOf(profile, "LeakyThing"), 5000);
     assert.ok(selfOf(profile, "LeakyThing", 1) >= 5000 * 24);
+    assert.ok(selfOf(profile, "(other)") >= 5000);
     assert.ok(selfOf(profile, "(string)", 1) > 5000 * 32);
     const text = JSON.stringify(got.batches, (_, v) => (typeof v === "bigint" ? String(v) : v));
     assert.equal(text.includes(secret), false);
@@ -66,15 +71,27 @@ const text = JSON.stringify({
         },
         node_count: 5,
     },
-    nodes: [2, 1, 1, 40, 0, 2, 1, 3, 24, 0, 1, 2, 5, 100, 1, 2, 3, 7, 8, 0, 0, 2, 9, 16, 0],
+    nodes: [
+        ...[2, 1, 1, 40, 0, 2, 1, 3, 24, 0, 1, 2, 5, 100, 1, 2, 3, 7, 8, 0, 0, 2, 9, 16, 0],
+        ...[2, 4, 11, 4, 0, 2, 5, 13, 3, 0],
+    ],
     edges: [1, 2, 3],
-    strings: ["", "Map", 'a secret "with [brackets]" \\ and "strings":[', 'Odd"\\name\u00e9'],
+    strings: [
+        "",
+        "Map",
+        'a secret "with [brackets]" \\ and "strings":[',
+        'Odd"\\name',
+        "Caf\u00e9",
+        "Map Iterator",
+    ],
 });
 const wanted = [
     { name: "(string)", objects: 1, bytes: 100 },
     { name: "Map", objects: 2, bytes: 64 },
     { name: "(system)", objects: 1, bytes: 16 },
-    { name: 'Odd"\\name\u00e9', objects: 1, bytes: 8 },
+    { name: "(other)", objects: 1, bytes: 8 },
+    { name: "Caf\u00e9", objects: 1, bytes: 4 },
+    { name: "Map Iterator", objects: 1, bytes: 3 },
 ];
 
 test("a snapshot may come in pieces of any size", () => {

@@ -153,6 +153,11 @@ test("a table lets go of spans that have ended, and of the oldest", () => {
 
     const named = table.numberOf(madeSpan(2, { kind: 1, name: "GET /cart" }));
     assert.deepEqual(table.get(named).attributes, { "http.route": "/cart" });
+    const queried = table.numberOf(madeSpan(6, { kind: 1, name: "GET /cart?key=1" }));
+    assert.deepEqual(table.get(queried).attributes, { "http.route": "/cart" });
+    const attributes = { "http.route": "/cart?key=1" };
+    const target = table.numberOf(madeSpan(7, { attributes }));
+    assert.deepEqual(table.get(target).attributes, { "http.route": "/cart" });
     const client = table.numberOf(madeSpan(3, { kind: 2, name: "GET /other" }));
     assert.equal(table.get(client).attributes, undefined);
     const loop = { spanId: "0000000000000004" };
