@@ -61,22 +61,38 @@ export function estimateHeapSnapshot(maxPauseShare = 0.001): SnapshotEstimate {
 
 const stopMillis = 5_000;
 
+const longestMillis = 0x7fffffff;
+
+/** stop itself may be the listener of a signal: what it gets then is no time. */
+function stopTime(given: unknown): number {
+    const isTime = typeof given === "number" && Number.isFinite(given);
+    return isTime ? Math.min(Math.max(given, 0), longestMillis) : stopMillis;
+}
+
+const unread = { enabled: false, logLevel: "error", problems: [] } as const;
+
 function run(options: StartOptions, only?: ProfilerName): Handle {
-    const config = resolveConfig(options, process.env, only);
-    const stats = createStats(config);
-    const idle: Handle = { stop: async () => {}, stats: () => stats.snapshot() };
-    if (!config.enabled) return idle;
+    let stats: StatsKeeper | undefined;
+    const idle = (keeper: StatsKeeper): Handle => ({
+        stop: async () => {},
+        stats: () => keeper.snapshot(),
+    });
     try {
+        const config = resolveConfig(options, process.env, only);
+        const keeper = createStats(config);
+        stats = keeper;
+        if (!config.enabled) return idle(keeper);
         return (
             runningFor(config) ??
             remember(
                 config,
-                stats.timed(() => begin(config, stats)),
+                keeper.timed(() => begin(config, keeper)),
             )
         );
     } catch (error) {
+        stats ??= createStats(unread); // options that throw when they are read
         stats.error("start", error);
-        return idle;
+        return idle(stats);
     }
 }
 
@@ -98,9 +114,9 @@ function begin(config: Config, stats: StatsKeeper): Handle {
         }
     };
     const handle: Handle = {
-        stop(timeoutMillis = stopMillis) {
+        stop(timeoutMillis) {
             forget(handle);
-            stopping ??= stop(timeoutMillis);
+            stopping ??= stop(stopTime(timeoutMillis));
             return stopping;
         },
         stats: () => stats.snapshot(),

@@ -1,4 +1,5 @@
 // What this package did and what it cost, and its few words to the people who run the app.
+import { writeSync } from "node:fs";
 import type { Config, LogLevel } from "./config.js";
 import type { Stats } from "./options.js";
 
@@ -60,8 +61,10 @@ export function createLog(level: LogLevel, write: (line: string) => void = toStd
     };
 }
 
+/** Not by process.stderr: a reader that is gone would be an "error" event there, which ends the app.
+ * What a full pipe does not take is not told: waiting for it would stop the app. */
 function toStderr(line: string): void {
-    process.stderr.write(line);
+    writeSync(2, line);
 }
 
 function add(counts: Record<string, number>, reason: string, n: number): void {
@@ -70,7 +73,7 @@ function add(counts: Record<string, number>, reason: string, n: number): void {
 
 /** Also tells what was wrong with the configuration, once in a process. */
 export function createStats(
-    config: Pick<Config, "enabled" | "logLevel" | "problems">,
+    config: Readonly<Pick<Config, "enabled" | "logLevel"> & { problems: readonly string[] }>,
     log: Log = createLog(config.logLevel),
 ): StatsKeeper {
     const started = performance.now();
@@ -139,7 +142,10 @@ export function createStats(
 
 const problemsTold = new Set<string>();
 
-function tellProblems(config: Pick<Config, "enabled" | "problems">, keeper: StatsKeeper): void {
+function tellProblems(
+    config: { enabled: boolean; problems: readonly string[] },
+    keeper: StatsKeeper,
+): void {
     for (const problem of config.enabled ? config.problems : []) {
         if (!problemsTold.has(problem)) {
             problemsTold.add(problem);
@@ -148,10 +154,15 @@ function tellProblems(config: Pick<Config, "enabled" | "problems">, keeper: Stat
     }
 }
 
+/** Somebody else's errors may be anything, also things that cannot be put in words. */
 export function wordsOf(problem: unknown): string {
-    if (problem instanceof Error) {
-        const code = (problem as NodeJS.ErrnoException).code;
-        return problem.message || code || problem.name; // those of several addresses have no message
+    try {
+        if (problem instanceof Error) {
+            const code = (problem as NodeJS.ErrnoException).code;
+            return String(problem.message || code || problem.name); // of many addresses: no message
+        }
+        return String(problem);
+    } catch {
+        return "an error without words";
     }
-    return String(problem);
 }
