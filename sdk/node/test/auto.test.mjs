@@ -24,6 +24,8 @@ async function run(options, how, { env = {}, signal } = {}) {
     const child = spawn(process.execPath, [...options, here("lib/auto_app.mjs"), how], {
         env: { ...process.env, VESTA_ENABLED: "1", VESTA_OUT_DIR: outDir, ...env },
         stdio: ["ignore", "pipe", "pipe"],
+        timeout: 30_000,
+        killSignal: "SIGKILL",
     });
     let out = "";
     let errors = "";
@@ -75,6 +77,26 @@ test("SIGTERM: an app that listens ends as it likes", async () => {
     assert.equal(cpuFiles(files).length, 1);
 });
 
+test("SIGTERM: an app whose own listener came first is not ended under its hands", async () => {
+    const { code, files } = await run(ESM, "prepend", { signal: "SIGTERM" });
+    assert.equal(code, 5);
+    assert.equal(cpuFiles(files).length, 1);
+});
+
+test("VESTA_SIGNALS=0: a signal ends an app at once, also one that is stuck", async () => {
+    const env = { VESTA_SIGNALS: "0" };
+    const { killedBy, files } = await run(ESM, "stuck", { signal: "SIGTERM", env });
+    assert.equal(killedBy, "SIGTERM");
+    assert.equal(cpuFiles(files).length, 0);
+});
+
+test("the app sees beforeExit as often as it would have", async () => {
+    const { code, out, files } = await run(ESM, "before-exit");
+    assert.equal(code, 0);
+    assert.equal(out, "main runs\nbeforeExit\n");
+    assert.equal(cpuFiles(files).length, 1);
+});
+
 /** Runs the app with a server that takes its profiles; gives who sent CPU profiles, in text. */
 async function senders(how) {
     const bodies = [];
@@ -109,7 +131,7 @@ test("worker threads profile themselves", async () => {
     const bodies = await senders("worker");
     assert.equal(bodies.length, 2);
     assert.equal(bodies.filter((body) => body.includes('"main"')).length, 1);
-    assert.equal(bodies.filter((body) => body.includes('"pool"')).length, 1);
+    assert.equal(bodies.filter((body) => body.includes('"worker-1"')).length, 1);
     assert.equal(new Set(bodies.map(instanceOf)).size, 1);
 });
 

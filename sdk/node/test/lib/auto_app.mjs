@@ -9,7 +9,7 @@ const busy = (millis) => {
 };
 
 /** Ends the app its own way, once the CPU profile is there. */
-function endWhenSent() {
+function endWhenSent(millisLater = 0) {
     const { VESTA_OUT_DIR } = process.env;
     const isSent = () => {
         try {
@@ -18,13 +18,24 @@ function endWhenSent() {
             return false;
         }
     };
-    setInterval(() => isSent() && process.exit(5), 10);
+    setInterval(() => isSent() && setTimeout(() => process.exit(5), millisLater), 10);
 }
 
 busy(30);
 if (how === "code") process.exitCode = 7;
 if (how === "wait" || how === "listen") setInterval(() => busy(5), 20);
-if (how === "listen") process.once("SIGTERM", endWhenSent);
+if (how === "prepend") {
+    setInterval(() => {}, 1000);
+    process.prependOnceListener("SIGTERM", () => endWhenSent(300)); // there is more to finish
+}
+if (how === "stuck") {
+    console.log("main runs");
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+}
+if (how === "before-exit") {
+    process.on("beforeExit", () => console.log("beforeExit"));
+}
+if (how === "listen") process.once("SIGTERM", () => endWhenSent());
 if (how === "worker" && isMainThread) {
     new Worker(new URL(import.meta.url), { argv: ["worker"], workerData: { name: "pool" } });
 }
