@@ -1,4 +1,4 @@
-// A web service that profiles itself: three lines, of which the third is for a tidy end.
+// A web service that profiles itself: an import, start(), and stop() for a tidy end.
 //
 //   GET /cart?rounds=5   CPU: discount() takes three times as long as tax()
 //   GET /block?ms=200    blocks the event loop for that long
