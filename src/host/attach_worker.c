@@ -98,12 +98,10 @@ static int check_signal(const struct target *t, struct error *err)
 
 /* ---- Listeners */
 
-struct wanted {
-    const struct buf *before; /* listeners that were there before; NULL: none */
-    uint16_t port;            /* 0: any */
-    struct listener found;
-    bool is_found;
-};
+static const char *why_not(int r)
+{
+    return r == -E2BIG ? "there are too many sockets or descriptors" : strerror(-r);
+}
 
 static bool has_listener(const struct buf *all, uint64_t inode)
 {
@@ -115,30 +113,44 @@ static bool has_listener(const struct buf *all, uint64_t inode)
     return false;
 }
 
-/* The usual port is the best guess, should the program begin to listen elsewhere just now. */
-static bool look_at(void *arg, const struct listener *l)
+/* Of those that listen now: on loopback, at this port (0: any), and not there before. */
+static int list_candidates(const struct target *t, const struct buf *before, uint16_t port,
+                           struct buf *ret)
 {
-    struct wanted *w = arg;
+    CLEANUP(buf_done) struct buf all = {0};
 
-    if (!l->is_loopback || (w->port != 0 && l->port != w->port) ||
-        (w->before && has_listener(w->before, l->inode)))
-        return true;
-    w->found = *l;
-    w->is_found = true;
+    int r = inspect_listeners(t, &all);
+    const struct listener *l = (const struct listener *)(const void *)all.data;
+    for (size_t i = 0; r == 0 && i < all.len / sizeof(*l); i++)
+        if (l[i].is_loopback && (port == 0 || l[i].port == port) &&
+            (!before || !has_listener(before, l[i].inode)))
+            buf_add(ret, &l[i], sizeof(l[i]));
+    return r;
+}
+
+/* The usual port is the best guess, should the program begin to listen elsewhere just now. */
+static bool take_listener(void *arg, const struct listener *l)
+{
+    *(struct listener *)arg = *l;
     return l->port != ATTACH_PORT;
 }
 
-/* A listener on loopback of the process itself. */
-static bool find_listener(const struct target *t, const struct buf *before, uint16_t port,
-                          struct listener *ret)
+/*
+ * A listener on loopback of the process itself. -ENOENT: there is none, for certain: when none of
+ * its network will do, it does not matter how many descriptors it has.
+ */
+static int find_listener(const struct target *t, const struct buf *before, uint16_t port,
+                         struct listener *ret)
 {
-    CLEANUP(buf_done) struct buf all = {0};
-    struct wanted w = {.before = before, .port = port};
+    CLEANUP(buf_done) struct buf candidates = {0};
 
-    inspect_listeners(t, &all);
-    inspect_owned_listeners(t, &all, look_at, &w);
-    *ret = w.found;
-    return w.is_found;
+    *ret = (struct listener){0};
+    int r = list_candidates(t, before, port, &candidates);
+    if (r == 0 && candidates.len > 0)
+        r = inspect_owned_listeners(t, &candidates, take_listener, ret);
+    if (ret->port != 0)
+        return 0;
+    return r == -ENOENT ? -ESRCH : r < 0 ? r : -ENOENT;
 }
 
 static bool note_port(void *arg, const struct listener *l)
@@ -149,15 +161,19 @@ static bool note_port(void *arg, const struct listener *l)
     return !*has;
 }
 
-/* All that listen now. */
+/* All that listen now. Where they cannot be told, nobody could tell later what the signal opened.
+ */
 static int check_port(const struct target *t, struct buf *ret, struct error *err)
 {
     bool is_theirs = false;
 
-    inspect_listeners(t, ret);
-    inspect_owned_listeners(t, ret, note_port, &is_theirs);
+    int r = inspect_listeners(t, ret);
+    if (r == 0)
+        r = inspect_owned_listeners(t, ret, note_port, &is_theirs);
     if (is_theirs)
         return error_set(err, -EBUSY, "its inspector is open already");
+    if (r < 0)
+        return error_set(err, -ENOTSUP, "what it listens on cannot be told: %s", why_not(r));
     const struct listener *l = (const struct listener *)(const void *)ret->data;
     for (size_t i = 0; i < ret->len / sizeof(*l); i++)
         if (l[i].port == ATTACH_PORT)
@@ -230,7 +246,7 @@ static int wait_for_inspector(const struct target *t, const struct buf *before,
 
     while (clock_monotonic_ns(clock_real()) < until) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-        if (find_listener(t, before, 0, ret))
+        if (find_listener(t, before, 0, ret) == 0)
             return 0;
     }
     return error_set(err, -ENXIO, "SIGUSR1 opened no inspector in %d s", OPEN_S);
@@ -270,8 +286,11 @@ static int connect_again(const struct target *t, uint16_t port, struct worker_an
 {
     struct listener found;
 
-    if (!find_listener(t, NULL, port, &found))
-        return error_set(err, -ENOENT, "its inspector is closed");
+    int r = find_listener(t, NULL, port, &found);
+    if (r == -ENOENT)
+        return error_set(err, r, "its inspector is closed");
+    if (r < 0)
+        return error_set(err, r, "what it listens on cannot be told: %s", why_not(r));
     return connect_to(t, &found, a, err);
 }
 
@@ -288,6 +307,8 @@ static int serve(void *state, const struct worker_question *q, struct worker_ans
     int r = target_open(le32_get(q->data.data), &t, err);
     if (r == 0)
         r = target_check(&t, le64_get(q->data.data + 4), &room, &before, err);
+    if (r < 0 && r != -ESRCH && port == 0)
+        r = -ENOTSUP; /* nothing was sent */
     if (r == 0)
         r = port == 0 ? open_inspector(&t, &before, state != NULL, a, err)
                       : connect_again(&t, port, a, err);

@@ -14,8 +14,9 @@
  *
  * The signal is sent only when the process has a handler for it (to others it is deadly), is in a
  * network that the worker may connect in, has no inspector, was not told about one by its owner
- * (--inspect..., --debug-port, also in NODE_OPTIONS: then the port might be open to others), and
- * nobody else has the inspector's usual port.
+ * (--inspect..., --debug-port, also in NODE_OPTIONS: then the port might be open to others), has
+ * not so much open that it could not be seen what the signal opens, and nobody else has the
+ * inspector's usual port.
  */
 #define ATTACH_PORT 9229 /* where inspectors open, unless told otherwise */
 
@@ -24,12 +25,13 @@
  * own: it was not there before the signal, and is among its descriptors.
  *
  * -ENOTSUP: it is to be left alone, for good; -EBUSY: it has an inspector already; -EADDRINUSE:
- * another process has the port; -ENXIO: the signal was sent, and no inspector came; -ESRCH: gone.
- * After others (-ETIMEDOUT: the worker was killed) the inspector may be open.
+ * another process has the port; -ENXIO: the signal was sent, and no inspector came so far; -ESRCH:
+ * gone. After others (-ETIMEDOUT: the worker was killed) the inspector may be open.
  */
 void attach_question_open(uint32_t pid, uint64_t start_ns, struct buf *out);
 
-/* Connects to the inspector at this port, if it is still the process's. -ENOENT: it is closed. */
+/* Connects to the inspector at this port, if it is still the process's. -ENOENT: it is closed,
+ * -ESRCH: so is the process; after others (-E2BIG: there is too much to look at) nobody knows. */
 void attach_question_again(uint32_t pid, uint64_t start_ns, uint16_t port, struct buf *out);
 
 /* The port, of an answer to either. -EBADMSG. */

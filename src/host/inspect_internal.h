@@ -143,17 +143,19 @@ struct map_line;
 bool inspect_map_at(const struct target *t, uint64_t address, struct buf *room,
                     struct map_line *ret);
 
-/* inspect_ports.c: sockets that listen in the network of a process, as an array. */
+/* inspect_ports.c: sockets that listen in the network of a process, as an array. -E2BIG: there are
+ * more of them. */
 struct listener {
     uint64_t inode;
     uint16_t port;
     bool is_near, is_loopback;
 };
-void inspect_listeners(const struct target *t, struct buf *out);
-/* Calls `fn` for each of them that the process has open, until it says false. */
+int inspect_listeners(const struct target *t, struct buf *out);
+/* Calls `fn` for each of them that the process has open, until it says false. -E2BIG: not all that
+ * it has open was looked at. */
 typedef bool inspect_owned(void *arg, const struct listener *l);
-void inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
-                             void *arg);
+int inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
+                            void *arg);
 bool inspect_shares_network(const struct target *t); /* with us */
 /* Adds TOLD_PORT for each; true when it listens at all. */
 bool inspect_ports(const struct target *t, struct buf *out);

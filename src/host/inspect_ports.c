@@ -14,24 +14,27 @@
 #define FDS_MAX       16384
 #define TABLE_MAX     ((size_t)1 << 20) /* listening sockets come first */
 
-static void add_listeners(const struct target *t, const char *file, struct buf *out)
+static int add_listeners(const struct target *t, const char *file, struct buf *out)
 {
-    struct buf text = {0};
+    CLEANUP(buf_done) struct buf text = {0};
     struct tcp_line l;
 
-    if (target_read(t, file, TABLE_MAX, &text) < 0) {
-        buf_done(&text);
-        return;
-    }
+    int r = target_read(t, file, TABLE_MAX, &text);
+    if (r < 0)
+        return r;
     struct bytes rest = buf_bytes(&text), line;
     (void)bytes_next_line(&rest, &line); /* what columns are called */
-    while (bytes_next_line(&rest, &line) && out->len < LISTENERS_MAX * sizeof(struct listener)) {
-        if (!tcp_line_read(line, &l) || !l.is_listening)
-            break;
+    while (bytes_next_line(&rest, &line)) {
+        if (!tcp_line_read(line, &l))
+            return -E2BIG; /* cut in the middle */
+        if (!l.is_listening)
+            return 0;
+        if (out->len >= LISTENERS_MAX * sizeof(struct listener))
+            return -E2BIG;
         struct listener found = {l.inode, l.port, l.is_near, l.is_loopback};
         buf_add(out, &found, sizeof(found));
     }
-    buf_done(&text);
+    return text.len < TABLE_MAX ? 0 : -E2BIG;
 }
 
 /* The socket a descriptor is, 0: none. */
@@ -68,31 +71,41 @@ bool inspect_shares_network(const struct target *t)
            memcmp(ours, theirs, (size_t)n) == 0;
 }
 
-void inspect_listeners(const struct target *t, struct buf *out)
+int inspect_listeners(const struct target *t, struct buf *out)
 {
-    add_listeners(t, "net/tcp", out);
-    add_listeners(t, "net/tcp6", out);
+    int r = add_listeners(t, "net/tcp", out);
+    int r6 = add_listeners(t, "net/tcp6", out);
+
+    return r < 0 ? r : r6 == -ENOENT ? 0 : r6; /* it may have none of the latter */
 }
 
-void inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
-                             void *arg)
+static int walk_fds(DIR *dir, const struct buf *listeners, inspect_owned *fn, void *arg)
 {
-    int fd = listeners->len == 0 ? -1 : openat(t->fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-    for (size_t i = 0; dir && i < FDS_MAX; i++) {
+    for (size_t i = 0; i < FDS_MAX; i++) {
+        errno = 0;
         const struct dirent *e = readdir(dir);
         if (!e)
-            break;
-        uint64_t inode = socket_of(fd, e->d_name);
+            return -errno;
+        uint64_t inode = socket_of(dirfd(dir), e->d_name);
         const struct listener *l = inode == 0 ? NULL : find(listeners, inode);
         if (l && !fn(arg, l))
-            break;
+            return 0;
     }
-    if (dir)
-        closedir(dir);
-    else
-        closep(&fd);
+    return -E2BIG;
+}
+
+int inspect_owned_listeners(const struct target *t, const struct buf *listeners, inspect_owned *fn,
+                            void *arg)
+{
+    CLEANUP(closep) int fd = openat(t->fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir)
+        return -errno;
+    (void)TAKE_FD(fd);
+    int r = walk_fds(dir, listeners, fn, arg);
+    closedir(dir);
+    return r;
 }
 
 struct telling {
@@ -116,8 +129,9 @@ bool inspect_ports(const struct target *t, struct buf *out)
     struct buf listeners = {0};
     struct telling told = {.out = out, .is_ours = inspect_shares_network(t)};
 
-    inspect_listeners(t, &listeners);
-    inspect_owned_listeners(t, &listeners, tell_port, &told);
+    (void)inspect_listeners(t, &listeners); /* some of them are better than none */
+    if (listeners.len > 0)
+        (void)inspect_owned_listeners(t, &listeners, tell_port, &told);
     buf_done(&listeners);
     return told.listens;
 }
