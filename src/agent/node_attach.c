@@ -16,8 +16,10 @@
 #define TALK_NS      (30 * SECOND_NS) /* what a conversation may take beyond its window */
 #define CLOSED_NS    (SECOND_NS / 20) /* until a listener that was closed is gone */
 #define CLOSE_TRIES  3
-#define DOUBT_NS     (2 * SECOND_NS)
-#define LOW_TIMES    4 /* windows are so much rarer in mode `low` */
+#define DOUBT_NS     (2 * SECOND_NS)   /* until one in doubt is looked at, the first time */
+#define DOUBT_MAX_NS (16 * SECOND_NS)  /* later */
+#define STUCK_NS     (300 * SECOND_NS) /* when it could not be closed */
+#define LOW_TIMES    4                 /* windows are so much rarer in mode `low` */
 #define MESSAGE_SIZE ((size_t)64 << 10)
 
 enum state {
@@ -52,11 +54,6 @@ struct node_attach *node_attach_new(struct agent *a)
 void node_attach_free(struct node_attach *n)
 {
     free(n);
-}
-
-bool node_attach_is_idle(const struct node_attach *n)
-{
-    return n->state == IDLE;
 }
 
 bool node_attach_is_closing(const struct node_attach *n)
@@ -111,13 +108,35 @@ static struct process *next_process(const struct agent *a, int64_t now_ns)
     return found;
 }
 
-/* One that was busy all through its window, and may have opened its inspector since. */
+/* One that was busy since it was signalled, and may have opened its inspector by now. */
 static struct process *next_doubtful(const struct agent *a, int64_t now_ns)
 {
     for (struct process *p = NULL; (p = process_table_next(a->processes, p)) != NULL;)
         if (p->attach_check_ns > 0 && now_ns >= p->attach_check_ns && !p->is_gone)
             return p;
     return NULL;
+}
+
+bool node_attach_is_idle(const struct node_attach *n)
+{
+    return n->state == IDLE && !(n->is_finishing && next_doubtful(n->agent, INT64_MAX));
+}
+
+/* No look finds out whether a signal is still to be handled: they end with the process. */
+static void look_again(struct node_attach *n, int64_t least_ns)
+{
+    struct process *p = n->process;
+    int64_t twice = 2 * p->attach_pause_ns;
+
+    p->attach_pause_ns = twice > DOUBT_MAX_NS ? DOUBT_MAX_NS : twice;
+    if (p->attach_pause_ns < least_ns)
+        p->attach_pause_ns = least_ns;
+    p->attach_check_ns = n->is_finishing ? 0 : loop_now_ns(n->agent->loop) + p->attach_pause_ns;
+}
+
+static void look_no_more(struct node_attach *n)
+{
+    n->process->attach_check_ns = n->process->attach_pause_ns = 0;
 }
 
 static void leave_alone(struct node_attach *n, int level, const char *why)
@@ -191,9 +210,9 @@ static void close_again(struct node_attach *n, int fd, const char *why)
     if (++n->tries > CLOSE_TRIES) {
         n->process->attach_ns = INT64_MAX;
         agent_log(n->agent, LOG_LEVEL_WARN,
-                  "the inspector of process %u stays open at 127.0.0.1:%u: it could not be closed: "
-                  "%s",
-                  n->process->tgid, n->port, why);
+                  "the inspector of process %u may be open at 127.0.0.1:%u: %s", n->process->tgid,
+                  n->port, why);
+        look_again(n, STUCK_NS);
         end(n);
     } else if (fd >= 0) {
         send_job(n, false, fd, now);
@@ -210,12 +229,15 @@ static void checked(void *arg, int r, struct bytes data, int fd, const char *tex
     (void)data;
     if (r == -ECANCELED)
         return;
-    if (r == -ENOENT || r == -ESRCH) {
-        if (n->process->attach_check_ns > 0)
-            n->process->attach_check_ns = loop_now_ns(n->agent->loop) + DOUBT_NS;
-        end(n);
-    } else
-        close_again(n, open, r < 0 ? text : "it does not say why");
+    if (r != -ENOENT && r != -ESRCH) {
+        close_again(n, open, r < 0 ? text : "it was told to close, and does not");
+        return;
+    }
+    if (r == -ESRCH)
+        look_no_more(n);
+    else if (n->process->attach_check_ns > 0)
+        look_again(n, DOUBT_NS);
+    end(n);
 }
 
 /* Whether the inspector is closed. */
@@ -226,7 +248,7 @@ static void check(struct node_attach *n)
     n->state = CHECKING;
     attach_question_again(n->process->tgid, n->process->start_ns, n->port, &q);
     if (worker_ask(n->agent->attacher, buf_bytes(&q), NULL, 0, checked, n) < 0)
-        close_again(n, -1, "nobody can look whether it is");
+        close_again(n, -1, "nobody can look whether it is closed");
 }
 
 /* ---- Opening */
@@ -248,8 +270,9 @@ static void not_opened(struct node_attach *n, int r, const char *text)
                   n->process->tgid, text);
         end(n);
         break;
-    default: /* a signal may have been sent, and an inspector may be open */
+    default: /* a signal may have been sent, and an inspector may be open, now or later */
         leave_alone(n, LOG_LEVEL_WARN, text);
+        n->process->attach_check_ns = loop_now_ns(n->agent->loop);
         check(n);
     }
 }
@@ -334,7 +357,9 @@ void node_attach_done(struct node_attach *n, struct bytes json, int64_t now_ns)
     else
         agent_log(n->agent, LOG_LEVEL_DEBUG, "%llu samples from inside process %u",
                   (unsigned long long)done.samples, n->process->tgid);
-    n->process->attach_check_ns = done.reopens ? now_ns + DOUBT_NS : 0;
+    look_no_more(n);
+    if (done.reopens)
+        look_again(n, DOUBT_NS);
     wait_a_moment(n, now_ns);
 }
 
@@ -342,6 +367,9 @@ void node_attach_finish(struct node_attach *n)
 {
     n->is_finishing = true;
     end_early(n);
+    for (struct process *p = NULL; (p = process_table_next(n->agent->processes, p)) != NULL;)
+        if (p->attach_check_ns > 0)
+            p->attach_check_ns = 1; /* now, for the last time */
 }
 
 void node_attach_tick(struct node_attach *n, int64_t now_ns)
@@ -353,7 +381,7 @@ void node_attach_tick(struct node_attach *n, int64_t now_ns)
     if ((n->state == TALKING && (now_ns >= n->until_ns || is_relay_another(n))) ||
         (n->state == WAITING && now_ns >= n->until_ns))
         check(n);
-    if (n->state != IDLE || n->is_finishing || n->agent->is_held)
+    if (n->state != IDLE || n->agent->is_held)
         return;
     struct process *p = next_doubtful(n->agent, now_ns);
     if (p) {

@@ -130,7 +130,8 @@ static struct process *oldest(struct process_table *t)
 
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct process *p = t->buckets[i]; p; p = p->next)
-            if (p->state != PROCESS_ASKED && (!found || p->seen_ns < found->seen_ns))
+            if (p->state != PROCESS_ASKED && p->attach_check_ns == 0 &&
+                (!found || p->seen_ns < found->seen_ns))
                 found = p;
     return found;
 }
@@ -359,7 +360,7 @@ static void got_process(struct process_table *t, struct process *p, struct inspe
     if (p->code_start != seen->code_start || p->stack_start != seen->stack_start) {
         p->context = (struct thread_context_place){0}; /* it called exec */
         p->is_node = false;
-        p->attach_ns = p->attach_check_ns = 0;
+        p->attach_ns = p->attach_check_ns = p->attach_pause_ns = 0;
     }
     p->code_start = seen->code_start;
     p->stack_start = seen->stack_start;

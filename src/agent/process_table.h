@@ -77,7 +77,8 @@ struct process {
 
     /* For node_attach.c: when its inspector may be opened again; INT64_MAX: never. */
     int64_t attach_ns;
-    int64_t attach_check_ns; /* when to look whether it has opened by itself; 0: it will not */
+    int64_t attach_check_ns; /* when to look whether it has opened late; 0: it will not */
+    int64_t attach_pause_ns; /* from look to look */
 
     /* For the governor: CPU samples of this round of it. */
     uint32_t round, round_samples;
