@@ -47,7 +47,8 @@ def why_not():
     return f"this machine cannot: {tried.stderr[-300:]}" if tried.returncode == 1 else ""
 
 
-needs_bpf = pytest.mark.skipif(bool(why_not()), reason=why_not())
+WHY_NOT = why_not()
+needs_bpf = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 def workload(name):
