@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ static uint32_t n_keys;
 
 /* ---- All below is of who has the lock ---- */
 
-static uint32_t lock_word;
+static pid_t lock_owner;               /* 0: nobody */
 static uint8_t resource[RESOURCE_MAX]; /* a protobuf Resource, kept to publish it again */
 static size_t resource_size;
 static bool has_resource;
@@ -58,17 +59,27 @@ static struct context_memory *memory; /* NULL: nothing is published */
 static pid_t memory_owner;
 static bool is_child_told;
 
-/* Not pthread's: that is hooked here, and this is held for microseconds at the start. Whoever has
- * it calls nothing that a thread may be cancelled in. */
+/*
+ * Not pthread's: that is hooked here, and this is held for microseconds at the start. Whoever has
+ * it calls nothing that a thread may be cancelled in. A thread that had it when another forked is
+ * not in the child, so there it is free.
+ */
 static void lock(void)
 {
-    while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE))
+    pid_t me = getpid(), owner = 0;
+
+    while (!__atomic_compare_exchange_n(&lock_owner, &owner, me, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+        if (owner != me)
+            continue;
         sched_yield();
+        owner = 0;
+    }
 }
 
 static void unlock(void)
 {
-    __atomic_store_n(&lock_word, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&lock_owner, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- Protobuf, as much as is needed ---- */
@@ -169,6 +180,11 @@ static uint32_t make_payload(uint8_t *to)
 static int memory_file(void)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    struct rlimit limit;
+
+    /* Beyond this limit the kernel sends a signal. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(struct context_memory))
+        return -1;
     int fd = (int)syscall(SYS_memfd_create, "OTEL_CTX", flags | MFD_NOEXEC_SEAL);
 
     if (fd < 0)
@@ -221,10 +237,14 @@ static void after_fork(void)
 
 static int publish(void);
 
-/* The memory is not inherited. */
+/* The memory is not inherited. That cannot be told from the number of the process: the first one of
+ * a namespace may have that of its parent. */
 static void in_child(void)
 {
-    if (memory)
+    bool is_published = memory != NULL;
+
+    memory = NULL;
+    if (is_published)
         publish();
     unlock();
 }

@@ -1,6 +1,9 @@
 /* What libvesta-context publishes without the preloaded library: read as another process would. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +170,80 @@ static void a_child_publishes_its_own(struct test *t)
     pthread_join(thread, NULL);
 }
 
+/* It is in no list of who forks: what the thread has locked stays locked in its memory. */
+static void a_child_that_nobody_was_told_of(struct test *t)
+{
+    bool is_over = false;
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, publishes, &is_over);
+    for (int i = 0; i < 30; i++) {
+        pid_t child = (pid_t)syscall(SYS_fork);
+        if (child == 0) {
+            alarm(10);
+            _exit(vesta_process_publish("child", NULL, 0) == 0 ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        CHECK_INT(t, status, 0);
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+}
+
+static int in_small_files(void)
+{
+    struct rlimit small = {4096, 4096};
+    struct header h;
+
+    /* The old memory is in a file already, and the child has none of it. */
+    return setrlimit(RLIMIT_FSIZE, &small) == 0 && vesta_process_publish("small", NULL, 0) == 0 &&
+                   contexts(&h) <= 1
+               ? 0
+               : 1;
+}
+
+static void files_may_have_to_be_small(struct test *t)
+{
+    int status = -1;
+    pid_t child = (pid_t)syscall(SYS_fork);
+
+    if (child == 0)
+        _exit(in_small_files());
+    waitpid(child, &status, 0);
+    CHECK_INT(t, status, 0);
+}
+
+/* Its first process has the number 1, and so has that of the next one. */
+static int first_of_a_namespace(bool is_last)
+{
+    int status = -1;
+    pid_t child;
+
+    if (unshare(is_last ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        return 77;
+    child = fork();
+    if (child == 0) {
+        bool is_good = getpid() == 1 && vesta_process_publish("first", NULL, 0) == 0;
+        _exit(!is_good ? 1 : is_last ? 0 : first_of_a_namespace(true));
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static void processes_may_have_the_same_number(struct test *t)
+{
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(first_of_a_namespace(false));
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        TEST_SKIP(t, "namespaces may not be made here");
+    CHECK_INT(t, status, 0);
+}
+
 static void without_the_library_samples_go_nowhere(struct test *t)
 {
     errno = 4711;
@@ -177,8 +254,14 @@ static void without_the_library_samples_go_nowhere(struct test *t)
 }
 
 static const struct test_case cases[] = {
-    TEST(it_says_who_the_process_is),  TEST(what_is_too_much_is_refused_and_changes_nothing),
-    TEST(names_of_keys_are_published), TEST(a_damaged_map_of_keys_does_no_harm),
-    TEST(a_child_publishes_its_own),   TEST(without_the_library_samples_go_nowhere),
+    TEST(it_says_who_the_process_is),
+    TEST(what_is_too_much_is_refused_and_changes_nothing),
+    TEST(names_of_keys_are_published),
+    TEST(a_damaged_map_of_keys_does_no_harm),
+    TEST(a_child_publishes_its_own),
+    TEST(a_child_that_nobody_was_told_of),
+    TEST(files_may_have_to_be_small),
+    TEST(processes_may_have_the_same_number),
+    TEST(without_the_library_samples_go_nowhere),
 };
 TEST_MAIN(cases)
