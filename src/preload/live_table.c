@@ -34,6 +34,8 @@ void live_add(const void *p, const struct preload_live *what)
     const struct segment *s = &segment;
     uint64_t key = (uintptr_t)p;
     size_t start = window_start(key, s->live_mask);
+    /* What was there was freed past us, as code does that binds to libc first. */
+    live_remove(p, NULL);
     for (size_t i = 0; i < WINDOW; i++) {
         size_t at = (start + i) & s->live_mask;
         uint64_t none = 0;

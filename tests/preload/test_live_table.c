@@ -101,6 +101,22 @@ static void a_filter_that_is_full_hides_nothing(struct test *t)
     sample_end();
 }
 
+/* Others' code may have freed it past us, and the allocator has it again. */
+static void an_address_is_there_once(struct test *t)
+{
+    sample_begin(PRELOAD_ALLOC);
+    for (size_t i = 1; i < 100; i++) {
+        struct preload_live v = value(i), got;
+        live_add(address(7), &v);
+        live_add(address(7), &v);
+        CHECK_INT(t, segment.header->live_count, 1);
+        CHECK(t, live_remove(address(7), &got) && has_value(&got, i));
+        CHECK(t, !live_is_likely(address(7)));
+    }
+    CHECK_INT(t, segment.header->lost[PRELOAD_LOSS_LIVE], 0);
+    sample_end();
+}
+
 /* Threads add, hand over, and remove; as in programs, one address is with one thread at a time. */
 enum { THREADS = 4, ROUNDS = 300, EACH = 64 };
 static void *boxes[THREADS][EACH];
@@ -147,6 +163,7 @@ static const struct test_case cases[] = {
     TEST(finds_what_was_added),
     TEST(counts_what_has_no_room),
     TEST(a_filter_knows_most_that_are_not_there),
+    TEST(an_address_is_there_once),
     TEST(threads_hand_objects_to_each_other),
     TEST(a_filter_that_is_full_hides_nothing),
 };
