@@ -209,6 +209,19 @@ void *resolve_next(const char *name, const char *version)
     return found;
 }
 
+/*
+ * glibc translates the text when it is asked for the error, which takes a lock that whoever
+ * allocates may hold. It forgets one when something is found.
+ */
+void resolve_forgets(void)
+{
+#ifdef __GLIBC__
+    resolve_next("malloc", NULL);
+#else
+    dlerror();
+#endif
+}
+
 /* An entry stays as it was when there is no such function. */
 #define RESOLVE(into, name)                                                                        \
     do {                                                                                           \
@@ -278,7 +291,7 @@ void resolve_all(void)
     preload_itself = range_of(&preload_itself);
     preload_real = real;
     preload_via = via;
-    dlerror(); /* what was not found is nobody's concern */
+    resolve_forgets();
     __atomic_store_n(&is_done, true, __ATOMIC_RELEASE);
     is_resolving = false;
     errno = error;

@@ -231,7 +231,7 @@ static SLOW void resolve_operators(void)
     is_resolving = true;
     resolve_all();
     decide_operators();
-    dlerror(); /* what was not found is nobody's concern */
+    resolve_forgets();
     is_resolving = false;
     __atomic_store_n(&is_done, true, __ATOMIC_RELEASE);
     errno = error;

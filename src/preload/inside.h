@@ -26,11 +26,12 @@ struct preload_thread {
     uint32_t lock_rate;
     uint64_t random; /* 0: not yet seeded */
     uint32_t tid;
-    uint32_t owner; /* pid for which tid and random hold; 0: not known yet */
-    uint32_t busy;  /* > 0: it is sampling, so what a signal handler does is not sampled */
-    uint32_t spare;
+    uint32_t owner;    /* pid for which tid and random hold; 0: not known yet */
+    uint32_t busy;     /* > 0: it is sampling, so what a signal handler does is not sampled */
+    uint32_t is_first; /* its stack is the one that grows */
     uintptr_t stack_low, stack_end; /* of its stack, this can be read; 0: nothing is known */
     uintptr_t stack_root;           /* its outermost frame; 0: not known */
+    uintptr_t busy_at;              /* a frame of who made it busy */
 };
 /* Initial exec (meson.build): the library is there from the start, and this must cost one
  * instruction. */
@@ -161,5 +162,6 @@ void span_fill(struct preload_record *r);
  * block serves. */
 void resolve_all(void);
 void *resolve_next(const char *name, const char *version); /* version may be NULL */
+void resolve_forgets(void); /* the program is not to see by dlerror() what was not found */
 
 /* ---- usdt.h has the probes otel_memory:alloc and otel_memory:free ---- */
