@@ -15,7 +15,7 @@
 #define MODULES_MAX 2048
 #define LINE_MAX    8192 /* a path has at most 4096 */
 
-/* Written by who holds `refreshing`; its version is odd meanwhile. */
+/* Written by who holds `refresher`; its version is odd meanwhile. */
 struct slot {
     uint32_t version;
     struct code_module m; /* start 0: free */
@@ -27,18 +27,26 @@ static uint32_t n_slots;
 static uint32_t epoch;
 static uintptr_t own_start, own_end;
 
-static bool refreshing;
+/* The thread that reads what is mapped, by where its own memory is; 0: none. */
+static uintptr_t refresher;
 
-/* When it may be read again. Each useless time doubles the wait, so that programs that make code as
- * they run pay nothing. */
+/*
+ * When it may be read again: so that it takes a hundredth of the time at most, as it takes long
+ * where very much is mapped. Each useless time doubles the wait, so that programs that make code as
+ * they run pay nothing. Turns that were not taken are saved, some of them.
+ */
 #define WAIT_MIN_NS 20000000ull
 #define WAIT_MAX_NS 30000000000ull
-#define TURNS_MAX   8 /* without any wait */
-static uint64_t next_ns, wait_ns = WAIT_MIN_NS;
+#define TIMES_COST  100
+#define TURNS_MAX   16 /* without any wait */
+static uint64_t next_ns, between_ns, wait_ns = WAIT_MIN_NS;
 static uint32_t turns_left = TURNS_MAX;
 
-/* What one refresh has seen. Guarded by `refreshing`: too large for a stack. */
+#define LINES_BEFORE 8
+
+/* What one refresh has seen. Guarded by `refresher`: too large for a stack. */
 static struct {
+    int memory; /* image_bytes() */
     uint8_t seen[MODULES_MAX];
     char text[LINE_MAX];
     struct code_image image;
@@ -46,6 +54,9 @@ static struct {
     bool has_image;
     size_t path_len;
     char path[LINE_MAX];
+    /* A file of which no code was mapped so far: nothing of it is read before that. */
+    struct map_line before[LINES_BEFORE];
+    uint32_t n_before;
 } turn;
 
 /* No fences: sanitizers cannot follow them. */
@@ -69,7 +80,8 @@ static bool slot_read(const struct slot *s, struct code_module *ret)
 
 static void slot_write(struct slot *s, const struct code_module *m, uint64_t inode)
 {
-    STORE(s->version, s->version + 1);
+    /* It is odd already where a fork or a jump came between. */
+    STORE(s->version, s->version | 1);
     STORE(s->m.start, m->start);
     STORE(s->m.end, m->end);
     STORE(s->m.tables.start, m->tables.start);
@@ -139,16 +151,23 @@ static void drop_unseen(void)
 
 /* ---- Reading what is mapped ---- */
 
-/* Different tables at the same place differ in where they are, or how many they are. 0: they cannot
- * be read. */
-static uint64_t sign_of(const struct frame_tables *t)
+#define SIGNED_BYTES 12
+
+/* Different tables at the same place differ in where they are, or how many they are. */
+static uint64_t sign_of(const uint64_t words[2])
+{
+    return (words[0] ^ (words[1] + 1) * 0x9e3779b97f4a7c15ull) | 1;
+}
+
+/* 0: they cannot be read. */
+static uint64_t sign_at(const struct frame_tables *t)
 {
     uint64_t words[2] = {0};
 
-    if (t->end - t->header < 12 || !memory_probe_range(t->header, 12))
+    if (t->end - t->header < SIGNED_BYTES ||
+        !image_bytes(turn.memory, t->header, words, SIGNED_BYTES))
         return 0;
-    memcpy(words, (const void *)t->header, 12);
-    return (words[0] ^ (words[1] + 1) * 0x9e3779b97f4a7c15ull) | 1;
+    return sign_of(words);
 }
 
 static void tell_module(const struct image_part *p)
@@ -196,7 +215,7 @@ static void end_image(void)
             continue;
         if (i->tables) {
             m.tables = (struct frame_tables){i->tables_start, i->tables_end, i->tables};
-            m.sign = sign_of(&m.tables);
+            m.sign = sign_at(&m.tables);
         }
         if (m.sign == 0)
             m.tables = (struct frame_tables){0};
@@ -208,16 +227,22 @@ static void end_image(void)
     }
 }
 
-static void begin_image(const struct map_line *l)
+static void keep_line(const struct map_line *l)
+{
+    turn.before[turn.n_before] = *l;
+    turn.before[turn.n_before++].path = NULL; /* it is in turn.path */
+}
+
+/* The first line of a file that may be an image. */
+static void begin_file(const struct map_line *l)
 {
     end_image();
-    if (!image_read(l, &turn.image))
-        return;
-    turn.has_image = true;
     turn.inode = l->inode;
     turn.path_len = l->path_len < sizeof(turn.path) ? l->path_len : sizeof(turn.path) - 1;
     memcpy(turn.path, l->path, turn.path_len);
     turn.path[turn.path_len] = 0;
+    turn.n_before = 0;
+    keep_line(l);
 }
 
 /* The part of an image that this line maps; false: code that belongs to none. */
@@ -242,15 +267,35 @@ static bool line_of_image(const struct map_line *l)
     return found;
 }
 
+/* Code of the file has come, so it is worth while. */
+static void begin_image(void)
+{
+    turn.has_image = image_read(&turn.before[0], turn.memory, &turn.image);
+    for (uint32_t i = 0; i < turn.n_before; i++)
+        line_of_image(&turn.before[i]);
+    turn.n_before = 0;
+}
+
+/* Some programs move their code to large pages, which are no file's. */
+static bool is_copied_code(const struct map_line *l)
+{
+    return l->inode == 0 && l->start == turn.before[turn.n_before - 1].end;
+}
+
 static void take_line(const struct map_line *l)
 {
     bool is_vdso = l->path_len == 6 && memcmp(l->path, "[vdso]", 6) == 0;
+    bool is_file = l->inode || is_vdso;
 
     if (l->start >= (uint64_t)1 << 63)
         return; /* [vsyscall] is the kernel's */
-    if (l->offset == 0 && l->can_read && (l->inode || is_vdso) &&
+    if (l->offset == 0 && l->can_read && is_file &&
         !(turn.has_image && l->inode == turn.inode && l->start < turn.image.end))
-        begin_image(l);
+        begin_file(l);
+    else if (turn.n_before > 0 && l->inode == turn.inode && turn.n_before < LINES_BEFORE)
+        keep_line(l);
+    if (turn.n_before > 0 && l->can_run && (l->inode == turn.inode || is_copied_code(l)))
+        begin_image();
     if (!line_of_image(l) && l->can_run)
         put_module(&(struct code_module){.start = l->start, .end = l->end}, l->inode);
 }
@@ -281,14 +326,18 @@ static void read_maps(void)
 
     if (fd < 0)
         return;
+    turn.memory = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
     memset(turn.seen, 0, n_slots);
     turn.has_image = false;
+    turn.n_before = 0;
     while (n < sizeof(turn.text) &&
            (got = syscall(SYS_read, fd, turn.text + n, sizeof(turn.text) - n)) > 0)
         n = take_lines(n + (size_t)got);
     end_image();
     if (got == 0)
         drop_unseen();
+    if (turn.memory >= 0)
+        syscall(SYS_close, turn.memory);
     syscall(SYS_close, fd);
 }
 
@@ -304,7 +353,7 @@ static uint64_t now_ns(void)
 
 static bool may_refresh(uint64_t now)
 {
-    if (now >= next_ns && turns_left < TURNS_MAX)
+    for (; now >= next_ns && turns_left < TURNS_MAX; next_ns += between_ns)
         turns_left++;
     if (turns_left == 0)
         return false;
@@ -316,7 +365,7 @@ static bool may_refresh(uint64_t now)
  * more than that. */
 static bool wait_for_other(uintptr_t pc, struct code_module *ret)
 {
-    for (int i = 0; i < 200 && LOAD(refreshing); i++)
+    for (int i = 0; i < 200 && LOAD(refresher); i++)
         syscall(SYS_sched_yield);
     return find_known(pc, ret);
 }
@@ -324,19 +373,26 @@ static bool wait_for_other(uintptr_t pc, struct code_module *ret)
 /* Reads anew if it is time to. True when pc is known afterwards. */
 static bool refresh(uintptr_t pc, struct code_module *ret)
 {
+    uintptr_t me = (uintptr_t)&preload_thread, holder = 0;
     uint64_t now = now_ns();
     bool found = false;
 
-    if (__atomic_exchange_n(&refreshing, true, __ATOMIC_ACQUIRE))
+    /* If this thread is at it, it has left that by a jump out of a signal handler. */
+    if (!__atomic_compare_exchange_n(&refresher, &holder, me, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED) &&
+        holder != me)
         return wait_for_other(pc, ret);
     if (may_refresh(now)) {
         read_maps();
         found = find_known(pc, ret);
+        uint64_t end = now_ns();
+        between_ns = (end - now) * TIMES_COST + 1;
         wait_ns = found ? WAIT_MIN_NS : wait_ns * 2 < WAIT_MAX_NS ? wait_ns * 2 : WAIT_MAX_NS;
-        turns_left += found;
-        next_ns = now + wait_ns;
+        if (!found && between_ns < wait_ns)
+            between_ns = wait_ns;
+        next_ns = end + between_ns;
     }
-    STORE(refreshing, false);
+    STORE(refresher, 0);
     return found;
 }
 
@@ -349,13 +405,21 @@ void modules_forget(void)
     wait_ns = WAIT_MIN_NS;
     next_ns = 0;
     __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
-    STORE(refreshing, false); /* who held it is not in this child */
+    STORE(refresher, 0); /* who held it is not in this child */
 }
 
-/* Its tables can be read, and are those that were there. */
+/* Its tables can be read, and are those that were there. The thread is to return to this code, so
+ * nobody unmaps it meanwhile. */
 static bool is_there(const struct code_module *m)
 {
-    return m->tables.header == 0 || sign_of(&m->tables) == m->sign;
+    uint64_t words[2] = {0};
+
+    if (m->tables.header == 0)
+        return true;
+    if (!memory_probe_range(m->tables.header, SIGNED_BYTES))
+        return false;
+    memcpy(words, (const void *)m->tables.header, SIGNED_BYTES);
+    return sign_of(words) == m->sign;
 }
 
 bool modules_find(uintptr_t pc, struct code_module *ret)

@@ -2,6 +2,9 @@
 
 #include <elf.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "preload/stack_memory.h"
 
@@ -70,25 +73,36 @@ bool map_line_parse(const char *text, size_t n, struct map_line *ret)
 
 /* ---- Images ---- */
 
-static void read_notes(uint64_t at, uint64_t size, struct code_image *ret)
+bool image_bytes(int memory, uint64_t at, void *to, size_t n)
+{
+    struct iovec ours = {to, n}, theirs = {(void *)at, n};
+
+    if (memory >= 0)
+        return syscall(SYS_pread64, memory, to, n, at) == (long)n;
+    return syscall(SYS_process_vm_readv, getpid(), &ours, 1ul, &theirs, 1ul, 0ul) == (long)n;
+}
+
+static void read_notes(uint64_t at, uint64_t size, int memory, struct code_image *ret)
 {
     uint64_t end = at + size;
 
-    if (size > STACK_PAGE || !memory_probe_range(at, size))
+    if (size > STACK_PAGE)
         return;
     while (end - at >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr n;
         uint64_t name = at + sizeof(n), data, next;
+        char owner[4];
 
-        memcpy(&n, (const void *)at, sizeof(n));
+        if (!image_bytes(memory, at, &n, sizeof(n)))
+            return;
         data = name + ((uint64_t)n.n_namesz + 3) / 4 * 4;
         next = data + ((uint64_t)n.n_descsz + 3) / 4 * 4;
         if (next > end || next <= at)
             return;
         if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && n.n_descsz <= sizeof(ret->build_id) &&
-            memcmp((const void *)name, "GNU", 4) == 0) {
-            ret->build_id_len = (uint8_t)n.n_descsz;
-            memcpy(ret->build_id, (const void *)data, n.n_descsz);
+            image_bytes(memory, name, owner, 4) && memcmp(owner, "GNU", 4) == 0) {
+            if (image_bytes(memory, data, ret->build_id, n.n_descsz))
+                ret->build_id_len = (uint8_t)n.n_descsz;
             return;
         }
         at = next;
@@ -129,23 +143,26 @@ static void find_tables(const Elf64_Phdr *p, size_t n, uint64_t tables, struct c
         }
 }
 
-bool image_read(const struct map_line *m, struct code_image *ret)
+/* One refresh is at work at a time, so this need not be on a stack. */
+#define HEADERS_MAX 64
+static Elf64_Phdr headers[HEADERS_MAX];
+
+bool image_read(const struct map_line *m, int memory, struct code_image *ret)
 {
-    const Elf64_Phdr *p;
+    const Elf64_Phdr *p = headers;
     Elf64_Ehdr e;
     uint64_t size = m->end - m->start, n;
 
     *ret = (struct code_image){.base = m->start, .end = m->end};
-    if (!memory_probe(m->start))
+    if (!image_bytes(memory, m->start, &e, sizeof(e)))
         return false;
-    memcpy(&e, (const void *)m->start, sizeof(e));
     n = e.e_phnum;
     if (memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-        e.e_phentsize != sizeof(*p) || e.e_phoff % 8 != 0 || n == 0 || n > 64 || e.e_phoff > size ||
-        n * sizeof(*p) > size - e.e_phoff)
+        e.e_phentsize != sizeof(*p) || e.e_phoff % 8 != 0 || n == 0 || n > HEADERS_MAX ||
+        e.e_phoff > size || n * sizeof(*p) > size - e.e_phoff)
         return false;
-    p = (const Elf64_Phdr *)(m->start + e.e_phoff);
-    if (!memory_probe_range((uintptr_t)p, n * sizeof(*p)) || !find_bias(p, n, ret))
+    if (!image_bytes(memory, m->start + e.e_phoff, headers, n * sizeof(*p)) ||
+        !find_bias(p, n, ret))
         return false;
     for (size_t i = 0; i < n; i++) {
         if (p[i].p_type == PT_LOAD)
@@ -153,7 +170,7 @@ bool image_read(const struct map_line *m, struct code_image *ret)
         else if (p[i].p_type == PT_GNU_EH_FRAME)
             find_tables(p, n, p[i].p_vaddr, ret);
         else if (p[i].p_type == PT_NOTE && ret->build_id_len == 0)
-            read_notes(ret->bias + p[i].p_vaddr, p[i].p_memsz, ret);
+            read_notes(ret->bias + p[i].p_vaddr, p[i].p_memsz, memory, ret);
     }
     return true;
 }

@@ -30,5 +30,11 @@ struct code_image {
     uint8_t build_id[32];
 };
 
+/*
+ * Reads memory that another thread may unmap meanwhile, all of it or nothing. `memory` is
+ * /proc/self/mem, or -1 where that cannot be opened: so it is in processes that may not be traced.
+ */
+bool image_bytes(int memory, uint64_t at, void *to, size_t n);
+
 /* Reads the headers of the image that starts with this mapping; false when there is none. */
-bool image_read(const struct map_line *m, struct code_image *ret);
+bool image_read(const struct map_line *m, int memory, struct code_image *ret);

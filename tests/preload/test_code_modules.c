@@ -4,6 +4,7 @@
  *
  * Links: dl.
  */
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -136,6 +137,17 @@ static void *load(struct test *t, plugin_fn **ret)
     return h;
 }
 
+/* It is not read again at once each time. */
+static bool finds_in_time(const void *pc, struct code_module *ret)
+{
+    for (int i = 0; i < 10000; i++) {
+        if (modules_find((uintptr_t)pc, ret))
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
 static void a_library_that_was_loaded_late(struct test *t)
 {
     struct code_module m;
@@ -146,6 +158,7 @@ static void a_library_that_was_loaded_late(struct test *t)
         void *h = load(t, &call);
         if (!call)
             return;
+        CHECK(t, finds_in_time((void *)(uintptr_t)call, &m));
         call(take_stacks, &s);
         CHECK_INT(t, s.flags, 0);
         CHECK_SAME(t, &s);
@@ -167,16 +180,60 @@ static void a_library_that_was_replaced(struct test *t)
 
     if (!call)
         return;
-    CHECK(t, modules_find((uintptr_t)call, &m));
+    CHECK(t, finds_in_time((void *)(uintptr_t)call, &m));
     dlclose(h);
     start = (m.start < m.tables.start ? m.start : m.tables.start) & ~4095ul;
     size = (m.end > m.tables.end ? m.end : m.tables.end) - start;
     p = mmap((void *)start, size, PROT_READ | PROT_WRITE | PROT_EXEC,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     CHECK(t, p != MAP_FAILED);
-    CHECK(t, modules_find((uintptr_t)call, &now));
+    CHECK(t, finds_in_time((void *)(uintptr_t)call, &now));
     CHECK_INT(t, now.tables.header, 0);
     munmap(p, size);
+}
+
+/* ---- What it reads, and how often ---- */
+
+static void memory_that_is_gone_is_not_read(struct test *t)
+{
+    char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int memory[] = {open("/proc/self/mem", O_RDONLY | O_CLOEXEC), -1};
+    struct map_line l = {.start = (uintptr_t)p, .end = (uintptr_t)p + 4096};
+    struct code_image image;
+    char got[16];
+
+    memset(p, 'x', 4096);
+    munmap(p + 4096, 4096);
+    for (int i = 0; i < 2; i++) {
+        CHECK(t, image_bytes(memory[i], (uintptr_t)p + 4080, got, 16) && got[15] == 'x');
+        CHECK(t, !image_bytes(memory[i], (uintptr_t)p + 4088, got, 16));
+        CHECK(t, !image_read(&l, memory[i], &image));
+    }
+    munmap(p, 4096);
+    for (int i = 0; i < 2; i++) {
+        CHECK(t, !image_bytes(memory[i], (uintptr_t)p, got, 16));
+        CHECK(t, !image_read(&l, memory[i], &image));
+    }
+    close(memory[0]);
+}
+
+/* Programs make code all the time. */
+static void new_code_does_not_take_all_the_time(struct test *t)
+{
+    enum { N = 400 };
+    char *p = mmap(NULL, 8192 * N, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct code_module m;
+    int found = 0;
+
+    walk_start();
+    for (int i = 0; i < N; i++) {
+        CHECK_INT(t, mprotect(p + 8192 * i, 4096, PROT_READ | PROT_EXEC), 0);
+        found += modules_find((uintptr_t)p + 8192 * (uintptr_t)i, &m);
+    }
+    CHECK(t, found > 4 && found < N / 4);
+    CHECK(t, finds_in_time(p + 8192 * (N - 1), &m));
+    CHECK_INT(t, m.end - m.start, 4096);
+    munmap(p, 8192 * N);
 }
 
 static bool is_over;
@@ -227,6 +284,8 @@ static const struct test_case cases[] = {
     TEST(nothing_is_told_twice),
     TEST(a_library_that_was_loaded_late),
     TEST(a_library_that_was_replaced),
+    TEST(memory_that_is_gone_is_not_read),
+    TEST(new_code_does_not_take_all_the_time),
     TEST(libraries_that_change_while_others_walk),
 };
 TEST_MAIN(cases)
