@@ -13,6 +13,7 @@
 
 #include "preload/handover.h"
 #include "preload/inside.h"
+#include "preload/stack_memory.h"
 
 __thread struct preload_thread preload_thread;
 bool preload_is_paused;
@@ -95,14 +96,24 @@ static void thread_begin(struct preload_thread *t, uint32_t pid)
     t->owner = pid;
 }
 
+/* Somebody further out on the same stack cannot be called by who made the thread busy: that was
+ * left by a jump out of a signal handler. */
+static bool is_left(const struct preload_thread *t, uintptr_t frame)
+{
+    return frame >= t->busy_at && frame < t->stack_end && stack_memory_is_own(t->busy_at);
+}
+
 bool sample_begin(enum preload_kind kind)
 {
     struct preload_thread *t = &preload_thread;
-    if (t->busy) {
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    if (t->busy && !is_left(t, frame)) {
         if (segment_is_ours())
             segment_lost(PRELOAD_LOSS_BUSY);
         return false;
     }
+    t->busy_at = frame;
+    atomic_signal_fence(memory_order_seq_cst);
     t->busy = 1;
     atomic_signal_fence(memory_order_seq_cst);
     int error = errno;

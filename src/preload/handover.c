@@ -31,7 +31,7 @@ struct preload_settings preload_settings;
  */
 struct guard {
     uint32_t is_ours; /* the segment was made, or cannot be */
-    uint32_t is_making;
+    uintptr_t maker;  /* the thread that makes it, by where its own memory is; 0: none */
 };
 static struct guard *guard;
 
@@ -71,7 +71,7 @@ void segment_forked(void)
     if (!g)
         return;
     __atomic_store_n(&g->is_ours, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&g->is_making, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&g->maker, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- Making it ---- */
@@ -192,22 +192,39 @@ static bool make_segment(void)
     return true;
 }
 
+/*
+ * The first one needs the environment, which libc may not have found yet. A child of whose parent
+ * nothing is wanted does without: it may be in a sandbox that ends who calls the system for more
+ * than it said. What it has is its parent's memory, so it learns when something is.
+ */
+static bool is_time_to_make(void)
+{
+    const struct preload_header *parent = segment.header;
+    return parent ? __atomic_load_n(&parent->wanted, __ATOMIC_RELAXED) != 0 : environ != NULL;
+}
+
 bool segment_ensure(void)
 {
     struct guard *g = guard_get();
-    if (!g || !environ)
+    if (!g)
         return false;
     if (__atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE))
         return preload_segment != NULL;
-    if (__atomic_exchange_n(&g->is_making, 1, __ATOMIC_ACQUIRE))
+    if (!is_time_to_make())
+        return false;
+    /* If it is this thread, it has left that by a jump out of a signal handler. */
+    uintptr_t me = (uintptr_t)&preload_thread, maker = 0;
+    if (!__atomic_compare_exchange_n(&g->maker, &maker, me, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED) &&
+        maker != me)
         return false;
     if (!__atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE)) {
         preload_segment = make_segment() ? segment.header : NULL;
-        __atomic_store_n(&g->is_ours, 1, __ATOMIC_RELEASE);
         if (preload_segment)
             walk_start();
+        __atomic_store_n(&g->is_ours, 1, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&g->is_making, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&g->maker, 0, __ATOMIC_RELEASE);
     return preload_segment != NULL;
 }
 

@@ -40,6 +40,43 @@ static bool is_trusted(uintptr_t at)
     return at >= preload_thread.stack_low && at < preload_thread.stack_end;
 }
 
+bool stack_memory_is_own(uintptr_t at)
+{
+    enum { PAGES_MAX = 256 };
+    struct preload_thread *t = &preload_thread;
+    uintptr_t page = at & ~(uintptr_t)(STACK_PAGE - 1);
+
+    if (at >= t->stack_end || page == 0)
+        return false;
+    if (page < t->stack_low) {
+        if ((t->stack_low - page) / STACK_PAGE > PAGES_MAX ||
+            !memory_probe_range(page, t->stack_low - page))
+            return false;
+        t->stack_low = page;
+    }
+    return true;
+}
+
+/* The first stack may have to grow, and can. It has this much for itself: the kernel keeps all else
+ * away from it. */
+#define FIRST_STACK (64u << 20)
+
+bool stack_memory_has_room(uintptr_t frame, size_t n)
+{
+    struct preload_thread *t = &preload_thread;
+    uintptr_t at = (frame - n) & ~(uintptr_t)7;
+
+    if (is_trusted(at) ||
+        (t->is_first && frame < t->stack_end && t->stack_end - frame < FIRST_STACK))
+        return true;
+    if (!memory_probe(at))
+        return false;
+    /* It is on the page of the frame, or the next. */
+    if (is_trusted(frame))
+        t->stack_low = at & ~(uintptr_t)(STACK_PAGE - 1);
+    return true;
+}
+
 void stack_memory_begin(struct stack_memory *m, uintptr_t sp)
 {
     m->start = sp & ~(uintptr_t)(STACK_PAGE - 1); /* we are running on it */

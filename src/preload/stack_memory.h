@@ -26,6 +26,13 @@ bool memory_probe(uintptr_t at);
 /* The same for a whole range, one call for each page. */
 bool memory_probe_range(uintptr_t at, size_t n);
 
+/* Whether this address is on the thread's stack, as far as all from there to its outer end can be
+ * read. Asks for at most 256 pages, and remembers them. */
+bool stack_memory_is_own(uintptr_t at);
+
+/* Whether n bytes (a page at most) below a frame are there to be used. */
+bool stack_memory_has_room(uintptr_t frame, size_t n);
+
 void stack_memory_begin(struct stack_memory *m, uintptr_t sp);
 
 /* Makes the aligned word there readable; false when it is not. */

@@ -345,13 +345,23 @@ __attribute__((noinline)) size_t walk_addresses(uint64_t *to, size_t max, uint16
     return n;
 }
 
-uint32_t walk_here(void)
+static __attribute__((noinline)) uint32_t walk_with_room(void)
 {
     uint64_t stack[PRELOAD_FRAMES_MAX];
     uint16_t flags;
     size_t n = walk_addresses(stack, PRELOAD_FRAMES_MAX, &flags);
 
     return segment_text(PRELOAD_TEXT_STACK, stack, n * sizeof(stack[0]), flags);
+}
+
+/* What a walk takes of the stack that it walks, at most. */
+#define WALK_ROOM 4096
+
+uint32_t walk_here(void)
+{
+    if (stack_memory_has_room((uintptr_t)__builtin_frame_address(0), WALK_ROOM))
+        return walk_with_room();
+    return segment_text(PRELOAD_TEXT_STACK, "", 0, PRELOAD_STACK_LOST);
 }
 
 static void know_stack(uintptr_t inside, uintptr_t root)
@@ -384,8 +394,10 @@ void walk_start(void)
     uintptr_t end = getauxval(AT_RANDOM);
 
     modules_forget();
-    if (preload_thread.stack_end == 0 && end && syscall(SYS_gettid) == getpid())
+    if (preload_thread.stack_end == 0 && end && syscall(SYS_gettid) == getpid()) {
         know_stack(end, find_argc(end));
+        preload_thread.is_first = 1;
+    }
 }
 
 void walk_thread_starts(void *frame)

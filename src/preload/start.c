@@ -11,6 +11,7 @@ static __attribute__((constructor)) void library_starts(void)
     int error = errno;
     resolve_all();
     struct preload_thread *t = &preload_thread;
+    t->busy_at = (uintptr_t)__builtin_frame_address(0);
     t->busy++;
     segment_ensure();
     t->busy--;

@@ -233,6 +233,39 @@ def test_programs_go_on_as_before(inside, command):
     assert sum(ring.sampled[ALLOC] for ring in rings) > 5
 
 
+@pytest.mark.parametrize("world", ["glibc", "musl"])
+def test_small_stacks(programs, inside, world):
+    """A walk needs more than musl's smallest: then there is none, but the sample is there."""
+    _, [ring] = inside([programs("odd_ways.c", world), "small-stack"], world,
+                       VESTA_PRELOAD_INTERVAL="1")
+    assert ring.sampled[ALLOC] >= 200 and ring.is_whole()
+
+
+def test_an_environment_that_is_gone(programs, inside):
+    _, [ring] = inside([programs("odd_ways.c"), "no-environment"], VESTA_PRELOAD_INTERVAL="4K")
+    assert ring.sampled[ALLOC] > 900
+
+
+@pytest.mark.parametrize("world", ["glibc", "musl"])
+def test_what_was_not_found_is_no_error(programs, inside, world):
+    inside([programs("odd_ways.c", world), "no-error"], world)
+
+
+def test_dormant_children_call_nothing(programs, inside):
+    """A sandbox that ends who makes a call that it does not know."""
+    _, rings = inside([programs("odd_ways.c"), "sandbox"], VESTA_PRELOAD_OFF="1")
+    assert len(rings) == 1
+
+
+def test_ps(inside, tmp_path):
+    """Its first malloc() is within a constructor, where libc holds the lock of its catalogues."""
+    if not shutil.which("ps"):
+        pytest.skip("ps is not installed")
+    assert " ps\n" in inside(["ps", "-A"], timeout=20)[0]
+    subprocess.run([BUILD / "vesta", "run", "-o", tmp_path / "profiles", "--", "ps"], check=True,
+                   stdout=subprocess.DEVNULL, timeout=30)
+
+
 def header_of(pid):
     """The memory of a process, as an agent finds it: among its mappings."""
     deadline = time.monotonic() + 20

@@ -149,12 +149,32 @@ static void huge_sizes_do_not_stop_the_count(struct test *t)
     }
 }
 
+/* From within: as a signal handler does, whose frame is not small. */
+static __attribute__((noinline)) bool begins_further_in(void)
+{
+    volatile char frame[1024];
+    frame[0] = 0;
+    bool has_begun = sample_begin(PRELOAD_ALLOC);
+    return has_begun || frame[0];
+}
+
+static void who_jumps_out_is_not_busy_for_ever(struct test *t)
+{
+    CHECK(t, begins_further_in());
+    CHECK_INT(t, preload_thread.busy, 1); /* nobody has ended it */
+    CHECK(t, sample_begin(PRELOAD_ALLOC));
+    CHECK(t, !begins_further_in());
+    sample_end();
+    CHECK_INT(t, preload_thread.busy, 0);
+    segment.header->lost[PRELOAD_LOSS_BUSY] = 0;
+}
+
 static void samples_only_what_is_wanted(struct test *t)
 {
     errno = 77;
     CHECK(t, sample_begin(PRELOAD_ALLOC));
     CHECK(t, sample_wants(PRELOAD_LIVE));
-    CHECK(t, !sample_begin(PRELOAD_ALLOC)); /* a signal came */
+    CHECK(t, !begins_further_in()); /* a signal came */
     sample_end();
     CHECK_INT(t, errno, 77);
     CHECK_INT(t, segment.header->lost[PRELOAD_LOSS_BUSY], 1);
@@ -178,6 +198,7 @@ static const struct test_case cases[] = {
     TEST(totals_are_unbiased_over_many_seeds),
     TEST(another_rate_does_not_bias),
     TEST(huge_sizes_do_not_stop_the_count),
+    TEST(who_jumps_out_is_not_busy_for_ever),
     TEST(samples_only_what_is_wanted),
 };
 TEST_MAIN(cases)

@@ -298,6 +298,38 @@ static void does_without_where_it_cannot_be(struct test *t)
     CHECK_INT(t, status_of(child), 0);
 }
 
+/* It may be in a sandbox: what it has is its parent's until something is wanted. */
+static int of_a_dormant_parent(void)
+{
+    if (begin() || segment_is_ours() || segment.header->pid != (uint32_t)getppid())
+        return 1;
+    segment.header->wanted = preload_settings.wanted;
+    return begin() && segment.header->pid == (uint32_t)getpid() ? 0 : 2;
+}
+
+static void children_of_the_dormant_make_none(struct test *t)
+{
+    segment.header->wanted = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(of_a_dormant_parent());
+    CHECK_INT(t, status_of(child), 0);
+    CHECK_INT(t, segment.header->wanted, preload_settings.wanted); /* the child could write it */
+}
+
+static void it_goes_on_without_an_environment(struct test *t)
+{
+    char **kept = environ;
+    environ = NULL;
+    CHECK(t, begin());
+    sample_end();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(begin() ? 0 : 1);
+    CHECK_INT(t, status_of(child), 0);
+    environ = kept;
+}
+
 static void full_texts_are_counted(struct test *t)
 {
     CHECK(t, begin());
@@ -325,6 +357,8 @@ static const struct test_case cases[] = {
     TEST(vfork_children_borrow_it),
     TEST(a_directory_holds_it_as_a_file),
     TEST(does_without_where_it_cannot_be),
+    TEST(children_of_the_dormant_make_none),
+    TEST(it_goes_on_without_an_environment),
     TEST(full_texts_are_counted),
 };
 TEST_MAIN(cases)
