@@ -1,7 +1,7 @@
 // Who blocked the event loop, and for how long: the times at which the loop's clock was late, joined
 // to the samples that V8 took meanwhile.
 import { unixNanosOfMicros } from "./clock.js";
-import { emptyTimeProfile, isIdle, ratio, type Slice, stacksOf } from "./cpu.js";
+import { emptyTimeProfile, forEachSample, isIdle, ratio, type Slice, stacksOf } from "./cpu.js";
 import type { V8CpuNode } from "./cpu_sampler.js";
 import type { Lateness, LoopReport } from "./loop_watch.js";
 import type { Attributes, Profile, Sample } from "./model.js";
@@ -25,18 +25,21 @@ export function eventLoopProfile(
     const builder = stackBuilder(profile);
     const stackOf = stacksOf(slice, builder, lineNumbers);
     const rootOf = rootsOf(slice);
-    for (const late of report.late) {
-        const block = blockOf(slice, late, rootOf);
+    const blocks = report.late.map((late) => blockOf(slice, late, rootOf));
+    for (const { fromMicros, toMicros } of report.sparse) {
+        blocks.push(...workIn(slice, fromMicros, toMicros, rootOf));
+    }
+    for (const block of blocks) {
         if (block && block.endMicros - block.startMicros >= thresholdMillis * 1000) {
             profile.samples.push(...samplesOf(slice, block, stackOf, builder));
         }
     }
-    profile.attributes = lagAttributes(report);
+    profile.attributes = lagAttributes(report, utilizationOf(slice));
     return profile;
 }
 
 /** Names of OpenTelemetry's runtime metrics, in seconds. */
-function lagAttributes({ lag, utilization }: LoopReport): Attributes {
+function lagAttributes({ lag }: LoopReport, utilization: number): Attributes {
     if (lag.count === 0) return {};
     const seconds = (nanos: number): number => Math.round(nanos / 1000) / 1e6;
     return {
@@ -45,8 +48,19 @@ function lagAttributes({ lag, utilization }: LoopReport): Attributes {
         "nodejs.eventloop.delay.p99": seconds(lag.percentile(99)),
         "nodejs.eventloop.delay.max": seconds(lag.max),
         "nodejs.eventloop.delay.mean": seconds(lag.mean),
-        "nodejs.eventloop.utilization": ratio(utilization, 1),
+        "nodejs.eventloop.utilization": utilization,
     };
+}
+
+/** By samples: perf_hooks counts far too much while V8 takes samples (loop_watch.ts). */
+function utilizationOf(slice: Slice): number {
+    let busy = 0;
+    let all = 0;
+    forEachSample(slice, (node, weight) => {
+        all += weight;
+        if (!isIdle(node)) busy += weight;
+    });
+    return ratio(busy, all);
 }
 
 function nodeOf(slice: Slice, index: number): V8CpuNode | undefined {
@@ -86,6 +100,45 @@ function blockOf(
     const latest = Math.min(late.dueMicros, micros[first] as number);
     const startMicros = Math.min(late.dueMicros, (earliest + latest) / 2);
     return { startMicros, endMicros: late.cameMicros, first, last };
+}
+
+/** Where the clock came seldom, samples alone say who was at work, and for how long. */
+function workIn(
+    slice: Slice,
+    fromMicros: number,
+    toMicros: number,
+    rootOf: (index: number) => number,
+): Block[] {
+    const { micros } = slice;
+    const half = slice.intervalMicros / 2; // samples that are missing say nothing
+    const end = lastBefore(micros, toMicros);
+    const found: Block[] = [];
+    let first = Math.max(1, lastBefore(micros, fromMicros) + 1);
+    while (first <= end) {
+        const isWork = isAtWork(slice, first);
+        const last = isWork ? lastOfWork(slice, first, end, rootOf) : first;
+        const startMicros = Math.max(fromMicros, (micros[first] as number) - half);
+        const endMicros = Math.min(toMicros, (micros[last] as number) + half);
+        if (isWork) found.push({ startMicros, endMicros, first, last });
+        first = last + 1;
+    }
+    return found;
+}
+
+/** The last sample of the callback that is at work. */
+function lastOfWork(
+    slice: Slice,
+    first: number,
+    end: number,
+    rootOf: (index: number) => number,
+): number {
+    const root = rootOf(first);
+    const belongs = (index: number): boolean =>
+        isGarbageCollector(nodeOf(slice, index)) ||
+        (isAtWork(slice, index) && rootOf(index) === root);
+    let last = first;
+    while (last < end && belongs(last + 1)) last++;
+    return last;
 }
 
 /** The last sample at or before a moment; -1 before all. */

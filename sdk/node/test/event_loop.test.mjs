@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { start, startEventLoopProfiling } from "../dist/esm/index.js";
+import { startLoopWatch } from "../dist/esm/loop_watch.js";
 import { block, collector, framesOf, quiet, sleep, totalOf } from "./lib/programs.mjs";
 
 function shortWork() {
@@ -72,4 +73,22 @@ test("start() takes CPU, event loop and allocations, and CPU and event loop shar
         together.profiles.map(({ kind }) => kind),
         ["cpu", "event_loop"],
     );
+});
+
+test("the clock comes less often while the loop sleeps, and misses no block", async () => {
+    const got = collector();
+    const handle = startEventLoopProfiling({ ...quiet, exporter: got.exporter });
+    const watch = startLoopWatch(20);
+    await sleep(1200);
+    setTimeout(blockingHandler, 1, 40);
+    await sleep(100);
+    const { looks } = watch.end();
+    await handle.stop();
+    assert.ok(looks < 100, `${looks} looks in 1.3 s`);
+    const [profile] = got.profiles;
+    const delay = totalOf(profile, "blockingHandler") / 1e6;
+    assert.ok(delay >= 20, `${delay} ms`);
+    assert.equal(totalOf(profile, "blockingHandler", 1), 1, "counted once");
+    const utilization = profile.attributes["nodejs.eventloop.utilization"];
+    assert.ok(utilization < 0.25, `${utilization} of the time, though it slept`);
 });
