@@ -359,7 +359,7 @@ void node_attach_done(struct node_attach *n, struct bytes json, int64_t now_ns)
                   (unsigned long long)done.samples, n->process->tgid);
     look_no_more(n);
     if (done.reopens)
-        look_again(n, DOUBT_NS);
+        n->process->attach_check_ns = now_ns; /* the look that follows is not the last one */
     wait_a_moment(n, now_ns);
 }
 
