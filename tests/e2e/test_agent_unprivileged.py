@@ -118,7 +118,9 @@ def test_a_command_is_profiled_with_whole_stacks_and_right_shares(place):
     assert whole / sum(found.values()) >= 0.95, found
     for name, share in (("hot_sixty", 0.6), ("hot_thirty", 0.3), ("hot_ten", 0.1)):
         assert abs(agent.share_of(found, name) - share) < 0.09, (name, found)
-    assert agent.share_of(found, "stage_one") == agent.share_of(found, "hot_sixty")
+    # A sample may hit the caller itself.
+    both = agent.share_of(found, "stage_one") - agent.share_of(found, "hot_sixty")
+    assert 0 <= both < 0.02
     # Names are kept at home for the next time.
     assert list((place.home / ".cache" / "vesta-agent").iterdir())
 

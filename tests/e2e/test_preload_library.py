@@ -133,8 +133,15 @@ def is_near(got, wanted, rate, runs=1, slack=0):
 @pytest.mark.parametrize("world", WORLDS)
 def test_torture(programs, inside, world):
     program = programs("torture.c", world)
-    text, rings = inside([program, "0.3"], world, VESTA_PRELOAD_INTERVAL="64",
-                         VESTA_PRELOAD_LOCK_INTERVAL="1")
+    # mimalloc 2.0 dies of this by itself, once in 40 times.
+    for is_last in [False, False, True] if world == "mimalloc" else [True]:
+        try:
+            text, rings = inside([program, "0.3"], world, VESTA_PRELOAD_INTERVAL="64",
+                                 VESTA_PRELOAD_LOCK_INTERVAL="1")
+            break
+        except AssertionError:
+            if is_last:
+                raise
     assert text == "torture: fine\n"
     assert all(ring.is_whole() for ring in rings)
     # The program, its children and theirs, and what they executed.
