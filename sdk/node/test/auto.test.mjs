@@ -130,8 +130,9 @@ const instanceOf = (body) =>
 test("worker threads profile themselves", async () => {
     const bodies = await senders("worker");
     assert.equal(bodies.length, 2);
-    assert.equal(bodies.filter((body) => body.includes('"main"')).length, 1);
-    assert.equal(bodies.filter((body) => body.includes('"worker-1"')).length, 1);
+    const sentBy = (thread) => bodies.filter((body) => body.includes(`"stringValue":"${thread}"`));
+    assert.equal(sentBy("main").length, 1);
+    assert.equal(sentBy("worker-1").length, 1);
     assert.equal(new Set(bodies.map(instanceOf)).size, 1);
 });
 
