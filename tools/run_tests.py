@@ -22,7 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FUZZ_SECONDS = 2
+FUZZ_SECONDS = 1
 SERVER_LOAD = "tests/e2e/test_server_load.py"
 AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
                    for path in (ROOT / "tests" / "e2e").glob(name))
@@ -72,7 +72,7 @@ def build(folder, options, targets=()):
 
 
 def build_ahead():
-    """Builds what the later steps need while end-to-end tests mostly wait; a failure shows later."""
+    """Builds what later steps need while other tests mostly wait; a failure shows later."""
     def work():
         for folder, options, targets in (ASAN, TSAN):
             if not (ROOT / folder / "build.ninja").exists():
@@ -243,10 +243,12 @@ def main():
     say("build")
     if build("build", ["--werror"]):
         say("unit tests, layers, headers")
-        unit_tests("build")
+        unit_tests("build", "--no-suite", "live")
         web_checks()
-        say("end to end")
+        say("unit tests that watch this machine")
         ahead = build_ahead()
+        unit_tests("build", "--suite", "live")
+        say("end to end")
         all_e2e_tests()
         ahead.join()
         say("unit tests under ASan and UBSan")
