@@ -48,7 +48,8 @@ static void close_world(struct world *w)
 
 static struct process *process_of(struct world *w, uint32_t pid)
 {
-    struct process *p = process_table_get(w->table, pid, 1, "program", 1);
+    static const char comm[16] = "program";
+    struct process *p = process_table_get(w->table, pid, 1, comm, 1);
 
     p->namespaced_pid = 4711; /* as the writer says */
     p->handover_begin = 0x10000;

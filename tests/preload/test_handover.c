@@ -195,6 +195,13 @@ static void threads_share_texts(struct test *t)
 
 /* ---- Children ---- */
 
+/* ThreadSanitizer writes out, in a child too, what the parent has not written yet. */
+static pid_t forked(void)
+{
+    fflush(stdout);
+    return fork();
+}
+
 static int status_of(pid_t child)
 {
     int status = -1;
@@ -207,7 +214,7 @@ static void children_have_memory_of_their_own(struct test *t)
     struct preload_header *h = segment.header;
     h->alloc_rate = 12345; /* a reader has changed it */
     uint64_t head = h->ring_head;
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0) {
         bool good = !segment_is_ours() && begin() && preload_segment->pid == (uint32_t)getpid() &&
                     preload_segment->alloc_rate == 12345 && preload_segment->ring_head == 0 &&
@@ -284,7 +291,7 @@ static int under_a_limit(void)
 
 static void a_directory_holds_it_as_a_file(struct test *t)
 {
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0)
         _exit(in_directory());
     CHECK_INT(t, status_of(child), 0);
@@ -292,7 +299,7 @@ static void a_directory_holds_it_as_a_file(struct test *t)
 
 static void does_without_where_it_cannot_be(struct test *t)
 {
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0)
         _exit(under_a_limit());
     CHECK_INT(t, status_of(child), 0);
@@ -310,7 +317,7 @@ static int of_a_dormant_parent(void)
 static void children_of_the_dormant_make_none(struct test *t)
 {
     segment.header->wanted = 0;
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0)
         _exit(of_a_dormant_parent());
     CHECK_INT(t, status_of(child), 0);
@@ -323,7 +330,7 @@ static void it_goes_on_without_an_environment(struct test *t)
     environ = NULL;
     CHECK(t, begin());
     sample_end();
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0)
         _exit(begin() ? 0 : 1);
     CHECK_INT(t, status_of(child), 0);
