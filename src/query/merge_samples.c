@@ -104,13 +104,16 @@ static int on_found(void *ctx, const struct store_found *f)
 int merge_samples(const struct query *q, struct profile_set *set, struct added *ret,
                   struct error *err)
 {
-    struct gathering g = {.q = q, .set = set, .first = set->profiles.len, .err = err};
+    struct error own = {""}; /* a store may use its error for itself after we have stopped it */
+    struct gathering g = {.q = q, .set = set, .first = set->profiles.len, .err = &own};
     struct store_find find = query_find(q);
 
     find.with_samples = true;
     int r = store_profiles(q->store, &find, on_found, &g, err);
     if (r == 0)
         r = add_up(&g);
+    if (r < 0 && own.text[0])
+        *err = own;
     if (r < 0)
         return r;
     *ret =
