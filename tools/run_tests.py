@@ -22,6 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+STARTED = time.monotonic()
 FUZZ_SECONDS = 1
 SERVER_LOAD = "tests/e2e/test_server_load.py"
 AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
@@ -52,7 +53,7 @@ class Count:
 
 
 def say(text):
-    print(f"\n== {text}", flush=True)
+    print(f"\n== {text} ({time.monotonic() - STARTED:.0f} s)", flush=True)
 
 
 def run(*command, **kwargs):
@@ -239,7 +240,6 @@ def fuzz():
 
 
 def main():
-    started = time.monotonic()
     say("build")
     if build("build", ["--werror"]):
         say("unit tests, layers, headers")
@@ -261,7 +261,7 @@ def main():
             e2e_tests("build-tsan", SERVER_LOAD)
         say("fuzz targets: the corpus, then a little fuzzing")
         fuzz()
-    say(f"done in {time.monotonic() - started:.0f} s, {Count.skipped} skipped")
+    say(f"done, {Count.skipped} skipped")
     print(f"{Count.passed} passed, {Count.failed} failed", flush=True)
     return Count.failed > 0
 

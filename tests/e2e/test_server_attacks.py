@@ -441,7 +441,8 @@ def test_connections_beyond_the_limit_are_told_so_and_counted(new_server):
         s.settimeout(5 if told < 30 else 0.01)
         with contextlib.suppress(TimeoutError):
             told += s.recv(4096).startswith(b"HTTP/1.1 503 ")
-    assert told == 30
+    # Connections of requests before these may not have been seen to end yet.
+    assert 30 <= told <= 32
     for s in sockets:
         s.close()
     end = time.monotonic() + 10
