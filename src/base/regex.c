@@ -34,7 +34,8 @@ int regex_new(struct bytes pattern, struct regex **ret, struct error *err)
     PCRE2_SIZE at;
     pcre2_code *compiled = pcre2_compile(
         pattern.len ? pattern.data : (const uint8_t *)"", pattern.len,
-        PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+        PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code,
+        &at, NULL);
     if (!compiled) {
         char why[128];
         pcre2_get_error_message(code, (uint8_t *)why, sizeof(why));
