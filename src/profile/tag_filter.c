@@ -83,6 +83,10 @@ static int parse_range(struct tag_filter *f, struct bytes text, struct error *er
     struct quantity a, b;
     struct bytes rest = text;
     const char *unit;
+
+    /* Of a pattern that merely has digits in it, they may be more than fit a number. */
+    if (text.len == 0 || !(is_digit(text.data[0]) || strchr(":+-", text.data[0])))
+        return 0;
     int first = next_quantity(&rest, &a, err);
     if (first <= 0)
         return first;
@@ -159,6 +163,68 @@ int tag_filter_new(const char *text, const struct label_units *units, struct tag
         *ret_is_range = f->is_range;
     *ret = f;
     return 0;
+}
+
+/* A pattern that means this text. Commas would end it, and "=" a key. */
+static void add_escaped(struct bytes text, struct buf *out)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if (c == ',' || c == '=' || c < ' ')
+            buf_addf(out, "\\x%02x", c);
+        else if (strchr("\\^$.|?*+()[]{}", c))
+            buf_addf(out, "\\%c", c);
+        else
+            buf_add_byte(out, c);
+    }
+}
+
+static bool can_be_key(struct bytes key)
+{
+    return key.len > 0 && !bytes_find_byte(key, '=') && !bytes_find_byte(key, 0);
+}
+
+void tag_filter_for_text(struct bytes key, struct bytes value, struct buf *out)
+{
+    if (can_be_key(key)) {
+        buf_add_bytes(out, key);
+        buf_add_str(out, "=^");
+    } else {
+        buf_add_byte(out, '^');
+        add_escaped(key, out);
+        buf_add_byte(out, ':');
+    }
+    add_escaped(value, out);
+    buf_add_byte(out, '$');
+}
+
+bool tag_filter_for_numbers(struct bytes key, int64_t least, int64_t most, const char *unit,
+                            struct buf *out)
+{
+    const char *shown;
+
+    (void)measure_scale(1, unit, "auto", &shown);
+    if (!*shown)
+        unit = ""; /* of no family: counted as it is */
+    for (const char *c = unit; *c; c++)
+        if (!is_letter((uint8_t)*c))
+            return false;
+    if (!can_be_key(key))
+        return false;
+    buf_add_bytes(out, key);
+    buf_addf(out, "=%lld%s", (long long)least, unit);
+    if (most > least)
+        buf_addf(out, ":%lld%s", (long long)most, unit);
+    return true;
+}
+
+bool tag_filter_for_any_text(struct bytes key, struct buf *out)
+{
+    if (!can_be_key(key))
+        return false;
+    buf_add_bytes(out, key);
+    buf_add_str(out, "=.*");
+    return true;
 }
 
 static bool in_range(const struct tag_filter *f, const struct dict *d, const struct attribute *a)

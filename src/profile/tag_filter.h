@@ -20,6 +20,15 @@ int tag_filter_new(const char *text, const struct label_units *units, struct tag
 void tag_filter_free(struct tag_filter *f); /* NULL is fine */
 DEFINE_CLEANUP(struct tag_filter *, tag_filter_free)
 
+/*
+ * Filters that mean exactly what is shown of a label: one text; numbers from `least` to `most` of a
+ * unit; any text. False, and nothing written, for what the notation has no words for.
+ */
+void tag_filter_for_text(struct bytes key, struct bytes value, struct buf *out);
+bool tag_filter_for_numbers(struct bytes key, int64_t least, int64_t most, const char *unit,
+                            struct buf *out);
+bool tag_filter_for_any_text(struct bytes key, struct buf *out);
+
 /* Keeps the samples that match `focus` and not `ignore`; either may be NULL. False when the budget
  * is spent. */
 bool profile_filter_tags(struct profile *p, const struct tag_filter *focus,

@@ -6,21 +6,58 @@
 #include "base/idset.h"
 #include "profile/measure.h"
 
-static void add(struct tag_totals *t, struct idset *index, struct tag_total wanted)
+struct totalling {
+    struct tag_totals *t;
+    struct idset values, keys; /* of t->all, of t->keys */
+};
+
+static void add_to(int64_t *sum, int64_t value)
 {
+    *sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
+}
+
+/* A set that has a key several times counts once for it. */
+static void add_key(struct totalling *x, uint32_t key, uint32_t set, int64_t value)
+{
+    struct tag_totals *t = x->t;
+    uint64_t hash = hash_mix(key, 7);
+    uint32_t id = IDSET_FIND(&x->keys, hash, i, t->keys.data[i].key == key);
+    struct tag_key new = {.key = key, .total = value, .last_set = set};
+
+    if (id == IDSET_NONE) {
+        if (!vec_push(t->budget, &t->keys, new) ||
+            !idset_add(t->budget, &x->keys, hash, (uint32_t)t->keys.len - 1))
+            t->budget->failed = true;
+        return;
+    }
+    if (t->keys.data[id].last_set != set)
+        add_to(&t->keys.data[id].total, value);
+    t->keys.data[id].last_set = set;
+}
+
+static void add_value(struct totalling *x, struct tag_total wanted)
+{
+    struct tag_totals *t = x->t;
     uint64_t hash = hash_mix((uint64_t)wanted.key << 32 | wanted.text, 5);
-    uint32_t id = IDSET_FIND(
-        index, hash, i, t->all.data[i].key == wanted.key && t->all.data[i].text == wanted.text);
+    uint32_t id =
+        IDSET_FIND(&x->values, hash, i,
+                   t->all.data[i].key == wanted.key && t->all.data[i].text == wanted.text);
 
     if (id == IDSET_NONE) {
         id = (uint32_t)t->all.len;
         if (t->all.len >= UINT32_MAX - 1 || !vec_push(t->budget, &t->all, wanted) ||
-            !idset_add(t->budget, index, hash, id))
+            !idset_add(t->budget, &x->values, hash, id))
             t->budget->failed = true;
         return;
     }
-    int64_t *sum = &t->all.data[id].value;
-    *sum = (int64_t)((uint64_t)*sum + (uint64_t)wanted.value);
+    struct tag_total *known = &t->all.data[id];
+    add_to(&known->value, wanted.value);
+    if (wanted.has_number && (!known->has_number || wanted.least < known->least))
+        known->least = wanted.least;
+    if (wanted.has_number && (!known->has_number || wanted.most > known->most))
+        known->most = wanted.most;
+    known->has_number |= wanted.has_number;
+    known->has_text |= wanted.has_text;
 }
 
 /* The value of a label as it is printed. */
@@ -55,6 +92,27 @@ static int compare(const void *a, const void *b, void *context)
     return strcmp(dict_cstr(d, x->text), dict_cstr(d, y->text));
 }
 
+static int compare_keys(const void *a, const void *b, void *context)
+{
+    const struct tag_key *x = a, *y = b;
+    return strcmp(dict_cstr(context, x->key), dict_cstr(context, y->key));
+}
+
+static void sort(struct tag_totals *t, struct dict *d)
+{
+    if (t->all.len > 1)
+        qsort_r(t->all.data, t->all.len, sizeof(*t->all.data), compare, d);
+    if (t->keys.len > 1)
+        qsort_r(t->keys.data, t->keys.len, sizeof(*t->keys.data), compare_keys, d);
+    for (size_t i = 0, at = 0; i < t->keys.len; i++) {
+        struct tag_key *k = &t->keys.data[i];
+        k->first = at;
+        while (at < t->all.len && t->all.data[at].key == k->key)
+            at++;
+        k->n = at - k->first;
+    }
+}
+
 bool tag_totals_build(const struct profile *p, uint32_t type, const struct label_units *units,
                       const char *unit, struct tag_totals *ret)
 {
@@ -62,7 +120,7 @@ bool tag_totals_build(const struct profile *p, uint32_t type, const struct label
     size_t n_sets = d->attr_sets.len;
     VEC(uint64_t) sums = {0}; /* per attribute set */
     VEC(bool) used = {0};
-    struct idset index = {0};
+    struct totalling x = {.t = ret};
 
     *ret = (struct tag_totals){.budget = d->budget};
     bool ok = vec_resize(d->budget, &sums, n_sets) && vec_resize(d->budget, &used, n_sets);
@@ -74,20 +132,29 @@ bool tag_totals_build(const struct profile *p, uint32_t type, const struct label
         struct attrs set = d->attr_sets.data[s];
         for (uint32_t i = 0; used.data[s] && i < set.n; i++) {
             struct attribute a = d->attributes.data[d->attr_ids.data[set.first + i]];
-            add(ret, &index,
-                (struct tag_total){a.key, shown_text(d, &a, units, unit), (int64_t)sums.data[s]});
+            bool is_number = label_is_number(&a);
+            add_key(&x, a.key, s, (int64_t)sums.data[s]);
+            add_value(&x, (struct tag_total){.key = a.key,
+                                             .text = shown_text(d, &a, units, unit),
+                                             .value = (int64_t)sums.data[s],
+                                             .has_text = !is_number,
+                                             .has_number = is_number,
+                                             .least = a.number,
+                                             .most = a.number});
         }
         ok = !budget_failed(d->budget);
     }
-    if (ok && ret->all.len > 1)
-        qsort_r(ret->all.data, ret->all.len, sizeof(*ret->all.data), compare, d);
+    if (ok)
+        sort(ret, d);
     vec_done(d->budget, &sums);
     vec_done(d->budget, &used);
-    idset_done(d->budget, &index);
+    idset_done(d->budget, &x.values);
+    idset_done(d->budget, &x.keys);
     return ok;
 }
 
 void tag_totals_done(struct tag_totals *t)
 {
     vec_done(t->budget, &t->all);
+    vec_done(t->budget, &t->keys);
 }
