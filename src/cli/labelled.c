@@ -15,7 +15,6 @@ bool labelled_needed(const struct options *o, int report)
 }
 
 struct labelled {
-    const struct query *q;
     struct profile_set *set;
     const struct format *format;
     size_t n;
@@ -32,10 +31,6 @@ static int on_found(void *ctx, const struct store_found *f)
     struct profile_set one = {
         .budget = f->profile->dict->budget, .dict = f->profile->dict, .profiles = {only, 1, 1}};
 
-    if (f->series->is_instant && l->q->instant != INSTANT_SUM)
-        return error_set(l->err, -EINVAL,
-                         "labels of samples are not known of averaged moments: narrow the range "
-                         "to one and say --instant sum");
     l->n++;
     int r = l->format->encode(&one, &bytes, &losses, l->err);
     if (r < 0)
@@ -45,14 +40,35 @@ static int on_found(void *ctx, const struct store_found *f)
     return format_read(in, l->format, l->set, NULL, l->err);
 }
 
+static int note_instant(void *ctx, const struct store_series *series)
+{
+    bool *has_moments = ctx;
+    *has_moments |= series->is_instant;
+    return 0;
+}
+
 int labelled_read(const struct query *q, struct profile_set *set, struct error *err)
 {
-    struct labelled l = {.q = q, .set = set, .format = format_by_name("pprof"), .err = err};
+    struct labelled l = {.set = set, .format = format_by_name("pprof"), .err = err};
+    struct store_scope scope = {q->tenant, q->selector, q->from_ns, q->to_ns};
+    struct query labelled = *q;
+    struct profile *sum;
+    bool has_moments = false;
+
+    int r = q->instant != INSTANT_SUM
+                ? store_series(q->store, &scope, note_instant, &has_moments, err)
+                : 0;
+    if (r < 0)
+        return r;
+    labelled.with_labels = true;
+    if (has_moments)
+        return query_explain(q, query_merge_into(&labelled, set, &sum, err), err);
     struct store_find find = {.tenant = q->tenant,
                               .selector = q->selector,
                               .from_ns = q->from_ns,
                               .to_ns = q->to_ns,
-                              .with_samples = true};
-    int r = store_profiles(q->store, &find, on_found, &l, err);
+                              .with_samples = true,
+                              .instant = q->instant};
+    r = store_profiles(q->store, &find, on_found, &l, err);
     return r == 0 && l.n == 0 ? query_explain(q, query_nothing(q, err), err) : r;
 }

@@ -12,6 +12,6 @@
 /* Whether a report (enum report_kind, or -1 for what is none) needs them with these options. */
 bool labelled_needed(const struct options *o, int report);
 
-/* Adds every profile of the selection to the set. -ENODATA when there is none. Moments cannot be
- * averaged this way: -EINVAL unless they are to be summed. */
+/* Adds every profile of the selection to the set, or one that stands for all where moments are to
+ * be averaged, or one of them chosen. -ENODATA when there is none. */
 int labelled_read(const struct query *q, struct profile_set *set, struct error *err);

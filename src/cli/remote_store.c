@@ -234,7 +234,8 @@ static int note_instant(void *ctx, const struct store_series *series)
     return 0;
 }
 
-/* All of them as one: the server adds up samples whose stacks and labels are equal. */
+/* All of them as one: the server adds up samples whose stacks and labels are equal, and makes one
+ * of moments unless they are to be summed. */
 static int find_samples(struct remote_store *s, const struct store_find *find, struct buf *params,
                         store_found_fn sink, void *ctx, struct error *err)
 {
@@ -248,7 +249,9 @@ static int find_samples(struct remote_store *s, const struct store_find *find, s
         return r;
     budget_init(&b, BUDGET_DEFAULT_BYTES);
     struct profile_set *set = profile_set_new(&b);
-    buf_add_str(params, "&labels=1&instant=sum");
+    series.is_instant = series.is_instant && find->instant == INSTANT_SUM;
+    buf_add_str(params, "&labels=1");
+    add_instant(params, find->instant);
     r = fetch_profile(s, params, set, &p, err);
     if (r == 0) {
         struct store_found found = {.series = &series,

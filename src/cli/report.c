@@ -385,8 +385,8 @@ static int choose(struct report *r, struct profile *p)
         .show = o->show,
         .show_from = o->show_from,
         .prune_from = o->prune_from,
-        .tagfocus = o->tagfocus,
-        .tagignore = o->tagignore,
+        .tagfocus = {o->tagfocus},
+        .tagignore = {o->tagignore},
         .taghide = o->taghide,
         .tagshow = o->tagshow,
     };

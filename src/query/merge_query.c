@@ -27,12 +27,11 @@ static struct store_plan plan_of(const struct query *q)
 
 static bool has_filters(const struct query_filters *f)
 {
-    const char *const all[] = {f->focus,      f->ignore,   f->hide,      f->show,    f->show_from,
-                               f->prune_from, f->tagfocus, f->tagignore, f->taghide, f->tagshow};
+    const char *const all[] = {f->focus, f->ignore, f->hide, f->show, f->show_from, f->prune_from};
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         if (all[i] && *all[i])
             return true;
-    return false;
+    return query_filters_need_labels(f);
 }
 
 static int filter(const struct query *q, struct profile *p, struct buf *warnings, struct error *err)
@@ -55,12 +54,7 @@ static int filter(const struct query *q, struct profile *p, struct buf *warnings
 
 static bool needs_samples(const struct query *q)
 {
-    const char *const tags[] = {q->filters.tagfocus, q->filters.tagignore, q->filters.taghide,
-                                q->filters.tagshow};
-    for (size_t i = 0; i < ARRAY_SIZE(tags); i++)
-        if (tags[i] && *tags[i])
-            return true;
-    return q->has_id || q->with_labels;
+    return q->has_id || q->with_labels || query_filters_need_labels(&q->filters);
 }
 
 static int ask_store(const struct query *q, struct store_answer *answer, struct added *ret,

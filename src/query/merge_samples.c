@@ -4,6 +4,7 @@
 
 #include "profile/merge.h"
 #include "profile/translate.h"
+#include "query/moments.h"
 
 /* Read profiles are added up whenever there are so many. */
 #define PROFILES_HELD 64
@@ -12,6 +13,7 @@ struct gathering {
     const struct query *q;
     struct profile_set *set;
     size_t first; /* of the set's profiles: those before are not ours */
+    struct moments moments;
     uint64_t n_found;
     struct error *err;
 };
@@ -85,19 +87,17 @@ static int on_found(void *ctx, const struct store_found *f)
     struct gathering *g = ctx;
     struct translate t;
 
-    if (f->series->is_instant && g->q->instant != INSTANT_SUM && !g->q->has_id)
-        return error_set(g->err, -EINVAL,
-                         "labels of samples are not known of averaged moments: narrow the range "
-                         "to one and have them summed");
-    struct profile *to = profile_set_add(g->set);
-    if (!to)
-        return budget_error(g->set->budget, g->err);
-    if (translate_init(&t, f->profile->dict, g->set->dict))
+    bool is_moment = moments_take(&g->moments, f);
+    struct profile *to = is_moment ? moments_add(&g->moments, f) : profile_set_add(g->set);
+    g->n_found++;
+    if (to && translate_init(&t, f->profile->dict, g->set->dict)) {
         take_rows(g, &t, f->profile, to);
-    translate_done(&t);
+        translate_done(&t);
+    }
+    if (is_moment && !budget_failed(g->set->budget))
+        (void)moments_filled(&g->moments, f);
     if (budget_failed(g->set->budget))
         return budget_error(g->set->budget, g->err);
-    g->n_found++;
     return g->set->profiles.len - g->first < PROFILES_HELD ? 0 : add_up(g);
 }
 
@@ -109,9 +109,12 @@ int merge_samples(const struct query *q, struct profile_set *set, struct added *
     struct store_find find = query_find(q);
 
     find.with_samples = true;
+    find.instant = q->instant;
+    moments_init(&g.moments, set, q);
     int r = store_profiles(q->store, &find, on_found, &g, err);
     if (r == 0)
-        r = add_up(&g);
+        r = moments_finish(&g.moments) ? add_up(&g) : budget_error(set->budget, err);
+    moments_done(&g.moments);
     if (r < 0 && own.text[0])
         *err = own;
     if (r < 0)

@@ -1,12 +1,13 @@
 #include "query/name_tag_filters.h"
 
+#include "base/cleanup.h"
 #include "base/regex.h"
 #include "profile/filter.h"
 #include "profile/tag_filter.h"
 
 struct patterns {
     struct regex *focus, *ignore, *hide, *show, *show_from, *prune_from, *tagshow, *taghide;
-    struct tag_filter *tagfocus, *tagignore;
+    struct tag_filter *tagfocus[QUERY_TAGS_MAX], *tagignore[QUERY_TAGS_MAX];
     struct buf *warnings;
 };
 
@@ -20,8 +21,10 @@ static void patterns_done(struct patterns *p)
     regex_free(p->prune_from);
     regex_free(p->tagshow);
     regex_free(p->taghide);
-    tag_filter_free(p->tagfocus);
-    tag_filter_free(p->tagignore);
+    for (size_t i = 0; i < QUERY_TAGS_MAX; i++) {
+        tag_filter_free(p->tagfocus[i]);
+        tag_filter_free(p->tagignore[i]);
+    }
 }
 
 static int compile(const char *name, const char *text, struct regex **ret, struct error *err)
@@ -72,10 +75,10 @@ static int compile_all(const struct query_filters *f, const struct label_units *
     for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
         if (*all[i].ret)
             regex_set_cancel(*all[i].ret, f->cancelled);
-    if (rc == 0)
-        rc = compile_tags(p, units, "tagfocus", f->tagfocus, &p->tagfocus, err);
-    if (rc == 0)
-        rc = compile_tags(p, units, "tagignore", f->tagignore, &p->tagignore, err);
+    for (size_t i = 0; f->tagfocus[i] && rc == 0; i++)
+        rc = compile_tags(p, units, "tagfocus", f->tagfocus[i], &p->tagfocus[i], err);
+    for (size_t i = 0; f->tagignore[i] && rc == 0; i++)
+        rc = compile_tags(p, units, "tagignore", f->tagignore[i], &p->tagignore[i], err);
     return rc;
 }
 
@@ -106,19 +109,38 @@ static bool apply_names(const struct patterns *x, struct profile *p)
 
 static bool apply_tags(const struct patterns *x, struct profile *p)
 {
-    bool focused = true, ignored = true, shown = true, hidden = true;
+    bool shown = true, hidden = true;
 
-    if ((x->tagfocus || x->tagignore) &&
-        !profile_filter_tags(p, x->tagfocus, x->tagignore, &focused, &ignored))
-        return false;
-    warn_unless(x, focused, x->tagfocus, "TagFocus");
-    warn_unless(x, ignored, x->tagignore, "TagIgnore");
+    for (size_t i = 0; i < QUERY_TAGS_MAX; i++) {
+        bool focused = true, ignored = true;
+        if ((x->tagfocus[i] || x->tagignore[i]) &&
+            !profile_filter_tags(p, x->tagfocus[i], x->tagignore[i], &focused, &ignored))
+            return false;
+        warn_unless(x, focused, x->tagfocus[i], "TagFocus");
+        warn_unless(x, ignored, x->tagignore[i], "TagIgnore");
+    }
     if ((x->tagshow || x->taghide) &&
         !profile_filter_tag_keys(p, x->tagshow, x->taghide, &shown, &hidden))
         return false;
     warn_unless(x, shown, x->tagshow, "TagShow");
     warn_unless(x, hidden, x->taghide, "TagHide");
     return true;
+}
+
+bool query_filters_need_labels(const struct query_filters *f)
+{
+    const char *const keys[] = {f->taghide, f->tagshow};
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (keys[i] && *keys[i])
+            return true;
+    for (size_t i = 0; f->tagfocus[i]; i++)
+        if (*f->tagfocus[i])
+            return true;
+    for (size_t i = 0; f->tagignore[i]; i++)
+        if (*f->tagignore[i])
+            return true;
+    return false;
 }
 
 int query_filter(const struct query_filters *f, const struct label_units *units, struct profile *p,

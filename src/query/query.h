@@ -53,8 +53,7 @@ struct query {
  * saying what was looked for.
  *
  * Sums of a store are over stacks and have no labels of samples. Where the filters ask for those,
- * or one profile is meant, profiles are read one by one: slower. Moments of instant types can then
- * be summed only: -EINVAL else.
+ * or one profile is meant, profiles are read one by one: slower.
  */
 struct merged {
     struct store_answer *answer;

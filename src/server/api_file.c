@@ -222,8 +222,7 @@ static void drop_labels(struct profile *p)
 
 static bool wants_labels(const struct query *q)
 {
-    return q->with_labels || (q->filters.tagfocus && *q->filters.tagfocus) ||
-           (q->filters.tagignore && *q->filters.tagignore);
+    return q->with_labels || query_filters_need_labels(&q->filters);
 }
 
 /* The profiles from `first` on become one, as the command line adds them up (cli/load.c). */
@@ -425,6 +424,7 @@ static const struct {
     {"graph", false},
     {"stacks", false},
     {"search", false},
+    {"tags", false},
     {"heatmap", false},
     {"diff", true},
     {"diff/table", true},

@@ -432,6 +432,19 @@ static int read_selector(const struct api_query *q, const char *name, struct sel
     return read_type(q, *ret, err);
 }
 
+static int read_tag_filters(const struct api_query *q, const char *name,
+                            const char *ret[QUERY_TAGS_MAX + 1], struct error *err)
+{
+    const char *text;
+
+    for (size_t i = 0; (text = api_text_at(q, name, i)) != NULL; i++) {
+        if (i == QUERY_TAGS_MAX)
+            return error_set(err, -EINVAL, "%s: more than %d of them", name, QUERY_TAGS_MAX);
+        ret[i] = text;
+    }
+    return 0;
+}
+
 static int read_filters(const struct api_query *q, struct query *ret, struct error *err)
 {
     static const char *const instants[] = {[INSTANT_AVERAGE] = "average",
@@ -448,10 +461,12 @@ static int read_filters(const struct api_query *q, struct query *ret, struct err
         .show = api_text(q, "show"),
         .show_from = api_text(q, "show_from"),
         .prune_from = api_text(q, "prune_from"),
-        .tagfocus = api_text(q, "tagfocus"),
-        .tagignore = api_text(q, "tagignore"),
     };
     ret->instant = (enum plan_instant)instant;
+    if (r == 0)
+        r = read_tag_filters(q, "tagfocus", ret->filters.tagfocus, err);
+    if (r == 0)
+        r = read_tag_filters(q, "tagignore", ret->filters.tagignore, err);
     if (r == 0)
         r = read_hex(q, "id", ret->id, sizeof(ret->id), &ret->has_id, err);
     if (r == 0)

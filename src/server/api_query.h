@@ -97,7 +97,7 @@ int api_need_type(const struct api_query *q, struct error *err);
     "hide: regex of frames to leave out; show: regex of frames to keep; "                          \
     "show_from: regex of the frame that stacks are shown from; "                                   \
     "prune_from: regex of the frame that stacks are cut below; "                                   \
-    "tagfocus: samples with this label, regex, key=regex or a range; "                             \
+    "tagfocus: samples with this label, regex, key=regex or a range, repeated: with all of them; " \
     "tagignore: samples without this label; "
 #define API_P_MERGE API_P_SELECT API_P_TYPE API_P_ONE API_P_FILTER
 #define API_P_GRAIN                                                                                \

@@ -62,6 +62,10 @@ static const struct {
      "function:@Function callers:[@Call callees:[@Call"},
     {"Search", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
                "warnings:[s matched_cum:i matched_flat:i functions:i"},
+    {"TagValue", "value:s total:i filter:s"},
+    {"Tag", "name:s filter:s total:i not_set:i other:i repeated:i all_values:i values:[@TagValue"},
+    {"Tags", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
+             "warnings:[s all_tags:i tags:[@Tag"},
     {"Edge", "caller:i callee:i value:i is_inline:i is_residual:i"},
     {"Graph", "from_ns:n until_ns:n type:s unit:s types:[@Type total:i samples:i profiles:i "
               "warnings:[s nodes:[@Row "
@@ -123,6 +127,7 @@ static const struct {
     {"/api/v1/lines", "Lines"},
     {"/api/v1/callers", "Callers"},
     {"/api/v1/search", "Search"},
+    {"/api/v1/tags", "Tags"},
     {"/api/v1/graph", "Graph"},
     {"/api/v1/stacks", "Stacks"},
     {"/api/v1/timeline", "Timeline"},

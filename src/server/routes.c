@@ -25,6 +25,7 @@ static const struct route *const tables[] = {
     api_export_routes,
     api_file_routes,
     api_span_routes,
+    api_tag_routes,
     api_source_routes,
     openapi_routes,
     pyroscope_ingest_routes,

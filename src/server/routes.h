@@ -31,6 +31,7 @@ extern const struct route api_found_routes[];  /* api_found.c: profiles, spans, 
 extern const struct route api_export_routes[]; /* api_export.c: profile.pb.gz and others */
 extern const struct route api_file_routes[];   /* api_file.c: the same of a file in the body */
 extern const struct route api_span_routes[];   /* api_spans.c: span_groups */
+extern const struct route api_tag_routes[];    /* api_tags.c: tags */
 extern const struct route api_source_routes[]; /* api_source.c: source, sources */
 extern const struct route openapi_routes[];    /* openapi.c */
 extern const struct route pyroscope_ingest_routes[];

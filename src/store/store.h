@@ -218,7 +218,8 @@ struct store_find {
     bool has_id, has_trace, has_span;
     uint8_t id[16], trace_id[16], span_id[8];
     bool with_samples;
-    size_t limit; /* 0: none */
+    enum plan_instant instant; /* with samples, of stores that hand sums over: what moments make */
+    size_t limit;              /* 0: none */
     atomic_bool *cancelled;
 };
 

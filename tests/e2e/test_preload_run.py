@@ -113,10 +113,12 @@ def test_a_leak_is_named_and_only_it(server):
     rows = run_vesta("traces", "--json", heap, "-tagfocus=leak.suspect=true", "--from", "now-10m",
                      "--instant", "sum", "--url", server.url, check=0).json
     assert rows and {row["stack"][0] for row in rows} == {"forget_one"}
-    # An average of moments has no samples to mark.
-    status, _, body = server.get("/api/v1/top?query=inuse_space&from=now-10m&"
-                                 "tagfocus=leak.suspect%3Dtrue")
-    assert status == 400 and b"not known of averaged moments" in body
+    query = urllib.parse.urlencode({"query": heap, "from": "now-10m", "name": "leak.suspect"})
+    tags = json.loads(server.get(f"/api/v1/tags?{query}")[2])
+    (suspect,) = tags["tags"]
+    assert suspect["values"] == [{"value": "true", "total": suspect["total"],
+                                  "filter": "leak.suspect=^true$"}]
+    assert 0 < suspect["total"] < tags["total"] and suspect["not_set"] > 0
     # Others are in the profile, unmarked.
     names = set(by_name(heap, "--instant", "last", url=server.url))
     assert {"forget_one", "fill_cache", "replace_in_pool"} <= names

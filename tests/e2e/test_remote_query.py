@@ -3,6 +3,7 @@
 import gzip
 import json
 import time
+import urllib.parse
 
 import pytest
 
@@ -42,6 +43,12 @@ def served(tmp_path_factory):
         path.write_bytes(labelled_profile(300 + i))
         run_vesta("store", "import", "--data", data, "--quiet", "--label", "service.name=web",
                   path, check=0)
+    run_vesta("store", "compact", "--data", data, "--quiet", check=0)
+    for i in range(4):
+        path = folder / f"moment{i}.pb"
+        path.write_bytes(labelled_profile(100 + i, (100 + 100 * i, 8)))
+        run_vesta("store", "import", "--data", data, "--quiet", "--label", "service.name=live",
+                  "--moment", path, check=0)
     server = Server(data).start()
     try:
         status, _, said = server.post("/v1/traces", spans_request(),
@@ -111,6 +118,57 @@ def test_labels_of_samples_come_along(served, report):
     assert there.text == here.text
     if report == ["tags"]:
         assert "/a" in here.text
+
+
+def api(served, route, **params):
+    given = urllib.parse.urlencode({"from": RANGE[1], "until": RANGE[3], **params}, doseq=True)
+    status, _, body = served.get(f"/api/v1/{route}?{given}")
+    assert status == 200, body
+    return json.loads(body)
+
+
+@pytest.mark.parametrize("service, instant", [
+    ("web", "average"), ("live", "average"), ("live", "last"), ("live", "peak"), ("live", "sum"),
+])
+def test_tags_of_the_api_are_those_of_the_command_line(served, service, instant):
+    """Also over what is compacted, and of moments, whatever they make together."""
+    selection = f'cpu{{service.name="{service}"}}'
+    here, there = ask_both(served, "tags", "--json", selection, "--instant", instant)
+    assert there.json == here.json
+    plain = run_vesta("tags", "--json", selection, *RANGE, "--instant", instant, "--url",
+                      served.url, check=0)
+    assert plain.json == here.json
+    tags = api(served, "tags", query=selection, instant=instant)
+    assert [{"key": t["name"], "value": v["value"], "total": v["total"]}
+            for t in tags["tags"] for v in t["values"]] == here.json
+    assert tags["total"] == api(served, "top", query=selection, instant=instant)["total"]
+    for tag in tags["tags"]:
+        assert tag["total"] + tag["not_set"] == tags["total"]
+        assert sum(v["total"] for v in tag["values"]) + tag["other"] == tag["total"]
+        for value in tag["values"]:
+            only = api(served, "top", query=selection, instant=instant, tagfocus=value["filter"])
+            assert only["total"] == value["total"]
+    a, b = {("web", "average"): (90, 36), ("live", "average"): (250, 8), ("live", "last"): (100, 8),
+            ("live", "peak"): (400, 8), ("live", "sum"): (1000, 32)}[service, instant]
+    assert {v["value"]: v["total"] for v in tags["tags"][0]["values"]} == {"/a": a, "/b": b}
+
+
+def test_tags_are_bounded_and_narrowed(served):
+    web = 'cpu{service.name="web"}'
+    (one,) = api(served, "tags", query=web, limit=1)["tags"]
+    assert (one["all_values"], one["other"], len(one["values"])) == (2, 36, 1)
+    assert api(served, "tags", query=web, name="handler")["tags"][0]["total"] == 126
+    assert api(served, "tags", query=web, name="none")["tags"] == []
+    two = api(served, "tags", query=web, tagfocus=["handler=.*", "handler=^/b$"])
+    assert two["total"] == 36
+    assert api(served, "tags", query=web, tagignore=["handler=/a", "handler=/b"])["total"] == 0
+    # The ones of other services have none.
+    all_of_them = api(served, "tags", query="cpu", name="handler")
+    assert all_of_them["tags"][0]["not_set"] > 0
+    assert api(served, "tags", query=SHOP)["tags"] == []
+    status, _, body = served.get("/api/v1/tags?" + urllib.parse.urlencode(
+        {"query": web, "tagfocus": ["x"] * 9}, doseq=True))
+    assert status == 400 and b"tagfocus: more than 8 of them" in body
 
 
 def test_differences_of_selections_are_the_same(served):

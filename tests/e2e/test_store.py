@@ -370,10 +370,10 @@ def test_programs_loaded_anywhere_share_stacks_and_keep_their_names(vesta, tmp_p
 
 # ---- Labels of samples
 
-def labelled_profile(seconds_ago):
+def labelled_profile(seconds_ago, values=(30, 12)):
     """Two samples of one stack, told apart by their label alone."""
     out = field(1, field(1, 1) + field(2, 2))
-    for value, handler in ((30, 4), (12, 5)):
+    for value, handler in zip(values, (4, 5)):
         out += field(2, field(1, varint(1)) + field(2, varint(value)) +
                      field(3, field(1, 3) + field(2, handler)))
     out += field(4, field(1, 1) + field(4, field(1, 1))) + field(5, field(1, 1) + field(2, 6))

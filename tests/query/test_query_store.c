@@ -265,12 +265,12 @@ static void samples_of_labels_traces_and_ids_merge(struct test *t)
         .profile = p, .labels = labels, .n_labels = 1, .has_id = true, .id = {9}};
     must(store_append(w.source, BYTES("default"), &in, 1, &outcome, &err), &err);
 
-    q.filters.tagfocus = "thread=main";
+    q.filters.tagfocus[0] = "thread=main";
     must(query_merge(&q, &m, &err), &err);
     CHECK_INT(t, m.profile->n_types, 1);
     CHECK_INT(t, profile_total(m.profile, 0), 100);
     merged_done(&m);
-    q.filters.tagfocus = NULL;
+    q.filters.tagfocus[0] = NULL;
 
     q.has_trace = true;
     q.trace_id[0] = 7;
@@ -291,6 +291,105 @@ static void samples_of_labels_traces_and_ids_merge(struct test *t)
     merged_done(&m);
     q.id[0] = 1;
     CHECK_INT(t, query_merge(&q, &m, &err), -ENODATA);
+    merged_done(&m);
+    finish(&w);
+}
+
+/* A moment of the live heap of a pod: `kept` and `new` bytes, labelled. */
+static void append_moment(struct world *w, const char *pod, int second, int64_t kept, int64_t new)
+{
+    struct error err = {""};
+    struct store_outcome outcome;
+    store_source_reset(w->source);
+    struct dict *d = w->source->set->dict;
+    struct profile *p = profile_set_add(w->source->set);
+    profile_add_ctype(p, "inuse_space", "bytes");
+    uint32_t kind = dict_cstring(d, "memory.kind");
+    uint32_t labels_of[] = {dict_string_attribute(d, kind, dict_cstring(d, "malloc")),
+                            dict_string_attribute(d, kind, dict_cstring(d, "new"))};
+    uint32_t top = call(d, 0, "main");
+    profile_add(p, &(struct sample){
+                       .node = top, .attrs = dict_attrs(d, &labels_of[0], 1), .values = &kept});
+    profile_add(
+        p, &(struct sample){.node = top, .attrs = dict_attrs(d, &labels_of[1], 1), .values = &new});
+    p->time_unix_ns = START + second * S;
+    struct label labels[] = {{BYTES("pod"), bytes_of(pod)},
+                             {BYTES("service.name"), BYTES("checkout")}};
+    struct store_incoming in = {.profile = p, .labels = labels, .n_labels = 2, .is_instant = true};
+    must(store_append(w->source, BYTES("default"), &in, 1, &outcome, &err), &err);
+    if (outcome.verdict != STORE_STORED)
+        must(-EINVAL, &outcome.why);
+}
+
+static int settle(struct world *w, struct error *err)
+{
+    int r;
+    while ((r = store_upkeep(w->store, UPKEEP_SETTLE, err)) == 1)
+        ;
+    return r;
+}
+
+/* Series by series, as the store itself makes sums of moments. */
+static void moments_keep_their_labels(struct test *t)
+{
+    static const struct {
+        enum plan_instant instant;
+        int64_t kept, new;
+    } cases[] = {
+        {INSTANT_AVERAGE, 20 + 1, 53 + 2}, /* 52.5 */
+        {INSTANT_LAST, 39 + 1, 5 + 2},
+        {INSTANT_PEAK, 1 + 1, 100 + 2},
+        {INSTANT_SUM, 400 + 1, 1050 + 2},
+    };
+    struct world w;
+    struct error err = {""};
+    struct query q = start(&w, "inuse_space{}");
+
+    for (int i = 0; i < 20; i++) /* 1 3 ... 39, and 100 95 ... 5 */
+        append_moment(&w, "a", i, 1 + 2 * i, 100 - 5 * i);
+    append_moment(&w, "b", 5, 1, 2);
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+        const int64_t want_kept = cases[i % ARRAY_SIZE(cases)].kept;
+        const int64_t want_new = cases[i % ARRAY_SIZE(cases)].new;
+        struct merged whole, kept, new;
+        if (i == ARRAY_SIZE(cases)) /* once more, in segments with rollups */
+            must(settle(&w, &err), &err);
+        q.instant = cases[i % ARRAY_SIZE(cases)].instant;
+        q.filters.tagfocus[0] = NULL;
+        must(query_merge(&q, &whole, &err), &err);
+        q.filters.tagfocus[0] = "memory.kind=malloc";
+        must(query_merge(&q, &kept, &err), &err);
+        q.filters.tagfocus[0] = "memory.kind=new";
+        must(query_merge(&q, &new, &err), &err);
+        CHECK_INT(t, profile_total(kept.profile, 0), want_kept);
+        CHECK_INT(t, profile_total(new.profile, 0), want_new);
+        CHECK_INT(t, profile_total(whole.profile, 0), want_kept + want_new);
+        merged_done(&whole);
+        merged_done(&kept);
+        merged_done(&new);
+    }
+    finish(&w);
+}
+
+/* All filters by labels must hold. */
+static void several_filters_by_labels_hold(struct test *t)
+{
+    struct world w;
+    struct merged m;
+    struct error err = {""};
+    struct query q = start(&w, "inuse_space{}");
+
+    append_moment(&w, "a", 0, 3, 4);
+    q.filters.tagfocus[0] = "memory.kind=.*";
+    q.filters.tagfocus[1] = "memory.kind=^new$";
+    must(query_merge(&q, &m, &err), &err);
+    CHECK_INT(t, profile_total(m.profile, 0), 4);
+    merged_done(&m);
+    q.filters.tagignore[0] = "nothing";
+    q.filters.tagignore[1] = "memory.kind=new";
+    must(query_merge(&q, &m, &err), &err);
+    CHECK_INT(t, profile_total(m.profile, 0), 0);
+    CHECK_STR(t, buf_cstr(&m.warnings), "TagIgnore expression matched no samples\n");
     merged_done(&m);
     finish(&w);
 }
@@ -317,6 +416,8 @@ static void changes_are_told_by_the_hour(struct test *t)
 }
 
 static const struct test_case cases[] = {TEST(samples_of_labels_traces_and_ids_merge),
+                                         TEST(moments_keep_their_labels),
+                                         TEST(several_filters_by_labels_hold),
                                          TEST(changes_are_told_by_the_hour),
                                          TEST(a_selection_merges_and_filters),
                                          TEST(periods_compare),
