@@ -14,9 +14,20 @@
 
 /* ---- Attributes */
 
+/* Files that were written before a name came onto the list have rollups without it. */
 static const char *const rollup_kept[] = {
-    "endpoint",   "feature_flag", "feature_flag.key", "feature_flag.variant",       "http.route",
-    "rpc.method", "span.name",    "thread.name",      "messaging.destination.name",
+    "endpoint",
+    "feature_flag",
+    "feature_flag.key",
+    "feature_flag.variant",
+    "http.route",
+    "leak.suspect",
+    "lock.kind",
+    "memory.kind",
+    "messaging.destination.name",
+    "rpc.method",
+    "span.name",
+    "thread.name",
 };
 
 bool rollup_keeps(struct bytes attribute)

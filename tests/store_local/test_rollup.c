@@ -258,6 +258,9 @@ static void keeps_the_attributes_that_are_asked_by(struct test *t)
     CHECK(t, check_level(t, &f, LEVEL_MINUTE) >= 100);
     CHECK(t, check_level(t, &f, LEVEL_HOUR) >= 2);
     CHECK(t, rollup_keeps(BYTES("thread.name")));
+    CHECK(t, rollup_keeps(BYTES("lock.kind")));
+    CHECK(t, rollup_keeps(BYTES("memory.kind")));
+    CHECK(t, rollup_keeps(BYTES("leak.suspect")));
     CHECK(t, !rollup_keeps(BYTES("request.id")));
     fixture_done(&f);
 }
