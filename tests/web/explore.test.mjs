@@ -215,6 +215,53 @@ test("every export is a file that its tools read", { timeout: 20_000 }, async ({
     assert.match(execSync(command, { encoding: "utf8" }), /regexp\.MustCompile/);
 });
 
+test("labels: series and attributes of samples in one list; a value becomes a filter that adds to others", async ({ page, server }) => {
+    const grid = page.getByRole("grid", { name: /^Values of/ });
+    const choose = async (name) => {
+        await page.getByRole("button", { name: /^Split by/ }).click();
+        const list = page.getByRole("dialog", { name: "Choose what to split by" });
+        await list.getByText("Attributes of samples", { exact: true }).waitFor();
+        assert.deepEqual(await list.locator(".pick-group").allInnerTexts(), ["Labels of series", "Attributes of samples"]);
+        await list.getByRole("option", { name }).click();
+        await settled(page);
+    };
+    await visit(page, server, `${EXPLORE}&view=labels&by=service.version`);
+    await grid.getByText("2.3.1").waitFor();
+    await choose(/^thread/);
+    assert.equal(params(page).get("tag"), "thread");
+    await grid.getByText("staging").waitFor();
+    assert.deepEqual(await grid.getByText("50 %").count(), 2);
+    await page.getByRole("button", { name: "Without staging" }).click();
+    await page.getByRole("button", { name: "Drop tagignore: thread=staging" }).waitFor();
+    await page.getByRole("button", { name: "Only prod" }).click();
+    await page.getByRole("button", { name: "Drop tagfocus: thread=prod" }).waitFor();
+    await settled(page);
+    assert.equal(params(page).get("tagfocus"), "thread=^prod$");
+    await grid.getByText("100 %").waitFor();
+    assert.equal(await grid.getByText("staging").count(), 0);
+    await page.getByRole("tab", { name: "Top", exact: true }).click();
+    await page.waitForFunction(() => /26 s/.test(document.querySelector("footer.details")?.textContent ?? "")); // of 52 s
+    await page.getByRole("tab", { name: "Labels", exact: true }).click();
+    await choose(/^service.version/);
+    assert.equal(params(page).get("tag"), null);
+    await grid.getByText("2.3.1").waitFor();
+});
+
+test("labels: samples without the attribute, and without any, say what to do", async ({ page, server }) => {
+    await visit(page, server, `${EXPLORE}&view=labels&tag=lock.kind`);
+    await page.getByRole("heading", { name: "No sample here has lock.kind" }).waitFor();
+    await page.getByRole("button", { name: "thread", exact: true }).click();
+    await page.getByRole("grid").getByText("prod").waitFor();
+    await visit(page, server, "/explore?s=payments&t=cpu&from=now-2h&view=labels&tag=http.route");
+    await page.getByRole("heading", { name: "Samples carry no attributes" }).waitFor();
+    await page.getByText("vesta_label_set").waitFor();
+    // Some samples have it, some have not.
+    await visit(page, server, "/explore?s=checkout&t=wall&from=now-2h&view=labels&tag=thread");
+    await page.getByRole("button", { name: "Only (not set)" }).click();
+    await page.waitForURL(/tagignore=/);
+    await page.getByRole("heading", { name: "No sample here has thread" }).or(page.getByRole("heading", { name: "Samples carry no attributes" })).waitFor();
+});
+
 test("options: grouping by package, file, line and binary, and all colours", async ({ page, server }) => {
     for (const [group, text] of [["packages", "shop"], ["files", "cart.go"], ["lines", "cart.go:40"], ["binaries", "shop"]]) {
         await visit(page, server, `${EXPLORE}&view=top&group=${group}`);

@@ -55,8 +55,8 @@ export function patchScope(p: Partial<Scope>, how?: { replace?: boolean }) {
     patchState({ scope: { ...state.value.scope, ...p } }, how);
 }
 
-/** Several of these kinds are alternatives; of the others the server takes one, so the new one counts. */
-const JOINING = ["ignore", "hide", "show"];
+/** Several of these kinds make sense; of the others the server takes one, so the new one counts. */
+const JOINING = ["ignore", "hide", "show", "tagfocus", "tagignore"];
 
 /** `more` changes with it, in the same step. */
 export function addFilter(f: Filter, more: Partial<View> = {}) {

@@ -175,6 +175,15 @@ describe("texts for elsewhere", () => {
         expect(cliCommand(s, "http://h:1")).toBe(
             `vesta top 'cpu{service.name="shop"}' --from now-1h --until now '-focus=a b' --url http://h:1`,
         );
+        s.scope.service = "";
+        s.view.filters = [
+            { kind: "tagfocus", value: "lock.kind=^mutex$" },
+            { kind: "tagignore", value: "a=^b$" },
+            { kind: "tagfocus", value: "http.route=^/a$" },
+        ];
+        expect(cliCommand(s, "http://h:1")).toBe(
+            "vesta top cpu --from now-1h --until now '-tagfocus=^lock\\.kind:mutex$,^http\\.route:/a$' '-tagignore=a=^b$' --url http://h:1",
+        );
     });
 });
 
@@ -185,6 +194,14 @@ describe("filters and ranges", () => {
         expect(filterText({ kind: "hide", value: "^a.b$" })).toBe("hide: ^a.b$");
         expect(filterText({ kind: "focus", value: exactRegex("a.(*B)") })).toBe("focus: a.(*B)");
         for (const p of PRESETS) expect(() => new RegExp(p.filter.value)).not.toThrow();
+    });
+
+    it("names filters by an exact value of an attribute by that value", () => {
+        const text = (value: string) => filterText({ kind: "tagfocus", value });
+        expect(text("lock.kind=^mutex$")).toBe("tagfocus: lock.kind=mutex");
+        expect(text("route=^/a\\x2cb\\.\\(c\\)$")).toBe("tagfocus: route=/a,b.(c)");
+        for (const other of ["lock.kind=mutex", "^x$", "a=^b.*$", "a=^b\\d$", "size=4bytes:5bytes"])
+            expect(text(other)).toBe(`tagfocus: ${other}`);
     });
 
     it("means exactly one name", () => {

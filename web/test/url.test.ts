@@ -51,6 +51,7 @@ describe("the state in the address", () => {
             root: ["main", "", "serve 🜂"],
             selected: "std::sort<T>()",
             by: "version",
+            tag: "lock.kind",
             source: "/a/b.c",
             line: 12,
             order: "-cum",

@@ -11,6 +11,7 @@ export const ADDRESSES = {
     source: "/explore?s=checkout&t=cpu&from=now-2h&view=source&source=/src/shop/cart.go",
     heat: "/explore?s=checkout&t=cpu&from=now-2h&view=heat",
     labels: "/explore?s=checkout&t=cpu&from=now-2h&view=labels&by=service.version",
+    samples: "/explore?s=checkout&t=wall&from=now-2h&view=labels&tag=thread",
     waits: "/explore?s=checkout&t=cpu&from=now-2h&view=waits",
     compare: "/compare?s=checkout&t=cpu&from=now-1h&a.s=checkout&a.t=cpu&a.from=now-2h&a.until=now-1h",
     function: "/function?sel=example.com/shop/cart.Total&from=now-2h&t=cpu",

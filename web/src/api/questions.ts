@@ -36,13 +36,18 @@ export function isNarrow(s: Scope): boolean {
 
 export function filterParams(v: View): Params {
     const p: Record<string, string> = {};
-    // The server takes one of a kind: several become alternatives where that keeps their meaning
-    // (ignore, hide, show), and the last one counts elsewhere.
+    const tags: Record<string, string[]> = {};
+    // The server takes several filters by attributes of samples, else one of a kind: several become
+    // alternatives where that keeps their meaning (ignore, hide, show), or the last one counts.
     for (const f of v.filters) {
+        if (f.kind === "tagfocus" || f.kind === "tagignore") {
+            tags[f.kind] = [...(tags[f.kind] ?? []), f.value];
+            continue;
+        }
         const joins = f.kind === "ignore" || f.kind === "hide" || f.kind === "show";
         p[f.kind] = joins && p[f.kind] ? `${p[f.kind]}|${f.value}` : f.value;
     }
-    return p;
+    return { ...p, ...tags };
 }
 
 export function frameParams(v: View): Params {
@@ -139,6 +144,21 @@ export interface GraphEdge {
 export interface Graph extends MergedHead {
     nodes: GraphNode[];
     edges: GraphEdge[];
+}
+/** An attribute of samples: total + not_set is the whole; values + other is total + repeated. */
+export interface Tag {
+    name: string;
+    filter?: string; // what tagfocus takes for samples that have it
+    total: number;
+    not_set: number;
+    other: number;
+    repeated: number;
+    all_values: number;
+    values: { value: string; total: number; filter?: string }[];
+}
+export interface Tags extends MergedHead {
+    all_tags: number;
+    tags: Tag[];
 }
 export interface SearchTotals {
     total: number;
@@ -270,6 +290,10 @@ export function askGraph(
 
 export function askLines(s: Scope, v: View, file: string, signal?: AbortSignal): Promise<Top> {
     return askJson("lines", s, { ...filterParams(v), file }, signal);
+}
+
+export function askTags(s: Scope, v: View, more: Params = {}, signal?: AbortSignal): Promise<Tags> {
+    return askJson("tags", s, { ...filterParams(v), ...more }, signal);
 }
 
 /** The text of a source file, where somebody gave it to the server; a link to it where known. */

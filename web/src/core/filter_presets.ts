@@ -1,6 +1,6 @@
 // The filters by the names that other tools use, and the ones that people want again and again.
 
-import { exactRegex } from "./regex";
+import { exactRegex, tagFilterText } from "./regex";
 import type { Filter, FilterKind } from "./url";
 
 export { exactRegex };
@@ -67,6 +67,7 @@ export const PRESETS: readonly Preset[] = [
 export function filterText(f: Filter): string {
     const preset = PRESETS.find((p) => p.filter.kind === f.kind && p.filter.value === f.value);
     if (preset) return preset.title;
+    if (f.kind.startsWith("tag")) return `${f.kind}: ${tagFilterText(f.value) ?? f.value}`;
     const name = f.value.slice(1, -1).replace(/\\(.)/g, "$1");
     return `${f.kind}: ${exactRegex(name) === f.value ? name : f.value}`;
 }

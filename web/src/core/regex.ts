@@ -7,6 +7,17 @@ function escaped(text: string): string {
     return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
+/** A filter by an attribute of samples as the server writes it, for people; null: another one. */
+export function tagFilterText(filter: string): string | null {
+    const found = /^([^=]+)=\^([\s\S]*)\$$/.exec(filter);
+    if (!found || !/^(?:[^\\^$.|?*+()[\]{},=]|\\x[0-9a-f]{2}|\\[^\w\s])*$/.test(found[2]))
+        return null;
+    const value = found[2].replace(/\\(?:x([0-9a-f]{2})|(.))/g, (_, hex, sign) =>
+        hex ? String.fromCharCode(Number.parseInt(hex, 16)) : sign,
+    );
+    return `${found[1]}=${value}`;
+}
+
 /** The regex that means exactly this name. */
 export function exactRegex(name: string): string {
     return `^${escaped(name)}$`;

@@ -369,7 +369,7 @@ export const SYMPTOMS: readonly Symptom[] = [
                 why: "One thread near a full core, and others idle: the work is serial there.",
                 page: "explore",
                 wants: [cpu],
-                view: { view: "labels", by: "thread.name" },
+                view: { view: "labels", tag: "thread.name" },
             },
             {
                 title: "Heat map",

@@ -124,6 +124,7 @@ export interface View {
     root: string[]; // names from the outermost frame inwards: what the picture is zoomed to
     selected: string; // the function that all views mark
     by: string; // the label that timeline and breakdown are split by
+    tag: string; // the attribute of samples that the breakdown is by instead
     source: string; // file of the source view
     line: number;
     order: string; // of tables: a column, "-" in front for rising
@@ -167,6 +168,7 @@ export function emptyView(): View {
         root: [],
         selected: "",
         by: "",
+        tag: "",
         source: "",
         line: 0,
         order: "",
@@ -269,6 +271,7 @@ function readView(p: URLSearchParams): View {
     v.root = p.getAll("root");
     v.selected = p.get("sel") ?? "";
     v.by = p.get("by") ?? "";
+    v.tag = p.get("tag") ?? "";
     v.source = p.get("source") ?? "";
     v.line = Number.parseInt(p.get("line") ?? "0", 10) || 0;
     v.order = p.get("order") ?? "";
@@ -322,6 +325,7 @@ function writeView(p: URLSearchParams, v: View) {
     for (const name of v.root) p.append("root", name);
     if (v.selected) p.append("sel", v.selected);
     if (v.by) p.append("by", v.by);
+    if (v.tag) p.append("tag", v.tag);
     if (v.source) p.append("source", v.source);
     if (v.line) p.append("line", String(v.line));
     if (v.order) p.append("order", v.order);

@@ -1,6 +1,7 @@
 // A list to choose from, with a line to type into that narrows it. Arrow keys move, Enter takes; what
 // is typed can be taken as it is where that makes sense (labels of other times).
 
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import "./list_picker.css";
 
@@ -8,6 +9,7 @@ export interface Option {
     value: string;
     note?: string;
     text?: string; // what is shown instead of the value
+    group?: string; // a heading above the first of those that follow each other
 }
 
 export function ListPicker(props: {
@@ -59,20 +61,26 @@ export function ListPicker(props: {
             />
             <div class="pick-list" id="pick-list" role="listbox" aria-label={props.placeholder}>
                 {shown.map((o, i) => (
-                    <div
-                        key={o.value}
-                        id={`pick-${i}`}
-                        role="option"
-                        tabIndex={-1}
-                        aria-selected={o.value === props.current}
-                        class={i === marked ? "pick-row is-marked" : "pick-row"}
-                        onPointerEnter={() => setAt(i)}
-                        onClick={() => props.onPick(o.value)}
-                        onKeyDown={onKey}
-                    >
-                        <span class="pick-name">{o.text ?? o.value}</span>
-                        {o.note && <small>{o.note}</small>}
-                    </div>
+                    <Fragment key={o.value}>
+                        {o.group && o.group !== shown[i - 1]?.group && (
+                            <div class="pick-group" role="presentation">
+                                {o.group}
+                            </div>
+                        )}
+                        <div
+                            id={`pick-${i}`}
+                            role="option"
+                            tabIndex={-1}
+                            aria-selected={o.value === props.current}
+                            class={i === marked ? "pick-row is-marked" : "pick-row"}
+                            onPointerEnter={() => setAt(i)}
+                            onClick={() => props.onPick(o.value)}
+                            onKeyDown={onKey}
+                        >
+                            <span class="pick-name">{o.text ?? o.value}</span>
+                            {o.note && <small>{o.note}</small>}
+                        </div>
+                    </Fragment>
                 ))}
             </div>
             {props.options && shown.length === 0 && (

@@ -1,5 +1,5 @@
-// Breakdown by a label: what each of its values spends, over time, and the ways to go on with one:
-// only it, all but it, it against the rest.
+// Breakdown by a label of series: what each of its values spends, over time, and the ways to go on
+// with one: only it, all but it, it against the rest. Attributes of samples: sample_values.tsx.
 
 import { useMemo } from "preact/hooks";
 import { askLabels, askTimeline, isNarrow, type Timeline } from "../../../api/questions";
@@ -11,9 +11,11 @@ import { type Column, DataTable, sortRows } from "../../../parts/data_table";
 import { Amount } from "../../../parts/figures";
 import { FrameName } from "../../../parts/frame_name";
 import { Sparkline } from "../../../parts/sparkline";
-import { Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
+import { ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import { useQuery } from "../../../parts/use_query";
 import { questionKey, WideNote } from "./common";
+import { SampleValues } from "./sample_values";
+import { SplitChoice, useTags } from "./split_choice";
 import "./labels.css";
 
 const MOST_VALUES = 500;
@@ -216,48 +218,50 @@ function firstLabel(labels: readonly string[], service: string): string {
     return LIKELY.find((l) => useful.includes(l)) ?? useful[0] ?? "service.name";
 }
 
-function LabelChoice(props: { labels: readonly string[]; label: string }) {
-    const all = props.labels.includes(props.label) ? props.labels : [props.label, ...props.labels];
+/** The labels of series, and what of them is shown. */
+function useLabels() {
+    const { scope, view } = state.value;
+    const isAsked = !scope.file;
+    return useQuery<string[]>(
+        isAsked ? questionKey("label names", scope, { ...view, filters: [] }) : null,
+        (signal) => askLabels(scope, signal),
+    );
+}
+
+function BySamples(props: { labels: readonly string[] }) {
+    const asked = useTags(true);
+    const tag = state.value.view.tag || (asked.data?.tags[0]?.name ?? "");
     return (
-        <label class="labels-choice">
-            Split by
-            <select value={props.label} onChange={(e) => patchView({ by: e.currentTarget.value })}>
-                {all.map((l) => (
-                    <option key={l} value={l}>
-                        {l}
-                    </option>
-                ))}
-            </select>
-        </label>
+        <div class="view">
+            <div class="view-bar">
+                <SplitChoice labels={props.labels} label="" tag={tag} />
+                <span>
+                    Attributes of samples, read from single profiles: short ranges are quick.
+                </span>
+            </div>
+            <SampleValues tag={tag} asked={asked} />
+        </div>
     );
 }
 
 export default function LabelsView() {
     const { scope, view } = state.value;
-    const labels = useQuery<string[]>(
-        scope.file ? null : questionKey("label names", scope, { ...view, filters: [] }),
-        (signal) => askLabels(scope, signal),
-    );
-    if (scope.file)
-        return (
-            <Empty title="Not for files">
-                <p>
-                    Labels are those of stored profiles. Store the file with labels to split it by
-                    them.
-                </p>
-            </Empty>
-        );
+    const labels = useLabels();
+    // A file is of no series.
+    if (scope.file || view.tag) return <BySamples labels={labels.data ?? []} />;
     if (labels.error) return <ErrorBox error={labels.error} retry={labels.retry} />;
     if (!labels.data) return <Skeleton rows={8} />;
     const label = view.by || firstLabel(labels.data, scope.service);
+    const all = labels.data.includes(label) ? labels.data : [label, ...labels.data];
     return (
         <div class="view">
             <div class="view-bar">
-                <LabelChoice labels={labels.data} label={label} />
+                <SplitChoice labels={all} label={label} tag="" />
                 {isNarrow(scope) && <WideNote />}
                 {view.filters.length > 0 && (
                     <span>
-                        Sums over time know no functions: filters of frames do not count here.
+                        Sums over time know no functions and no attributes of samples: filters do
+                        not count here.
                     </span>
                 )}
             </div>
