@@ -39,7 +39,8 @@ TINY = {
 def build():
     if not (FUZZ / "build.ninja").exists():
         subprocess.run(["meson", "setup", str(FUZZ), "-Dfuzz=true", "-Dweb=disabled",
-                        "-Doptimization=1", "-Db_sanitize=address,undefined"], cwd=ROOT, check=True,
+                        "-Doptimization=1", "-Dc_args=-g1", "-Db_sanitize=address,undefined"],
+                       cwd=ROOT, check=True,
                        env=dict(os.environ, CC="clang"), stdout=subprocess.DEVNULL)
     known = subprocess.run(["ninja", "-C", str(FUZZ), "-t", "targets", "all"], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout

@@ -338,6 +338,17 @@ void coroutine(void)
     __asm__ volatile("" ::: "memory");
 }
 
+static void walk_on(char *room, size_t size)
+{
+    begin();
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = room;
+    inside.uc_stack.ss_size = size;
+    inside.uc_link = &back;
+    makecontext(&inside, coroutine, 0);
+    swapcontext(&back, &inside);
+}
+
 /* Its stack is gone afterwards: what was learned about it must not be believed. */
 CASE(on_a_stack_that_goes_away)
 {
@@ -345,13 +356,7 @@ CASE(on_a_stack_that_goes_away)
 
     for (int i = 0; i < 4; i++) {
         char *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        begin();
-        getcontext(&inside);
-        inside.uc_stack.ss_sp = room;
-        inside.uc_stack.ss_size = size;
-        inside.uc_link = &back;
-        makecontext(&inside, coroutine, 0);
-        swapcontext(&back, &inside);
+        walk_on(room, size);
         CHECK(t, strncmp(names_of(&s), "shape_aligned coroutine", 23) == 0);
         CHECK_SAME(t, &s);
         CHECK_INT(t, s.flags & ~PRELOAD_STACK_LOST, 0);
