@@ -39,7 +39,8 @@ struct run {
     struct run_segments_options segments_options;
     struct run_segments *segments;
     struct run_output *output;
-    char folder[64], library[RUN_PATH_MAX];
+    struct run_library library;
+    char folder[64], preload[RUN_PATH_MAX + 64];
     int64_t window_ns, window_end_ns;
     int signals;
     pid_t pid;
@@ -162,8 +163,8 @@ static int find_library(struct run *run, struct error *err)
     if (program.libc == RUN_LIBC_NONE)
         warn(run, "the command is linked statically: it runs without profiles, unless it starts "
                   "others");
-    r = run_library_find(program.libc, run->library, err);
-    run->environment = (struct run_environment){.library = run->library,
+    r = run_library_find(program.libc, &run->library, err);
+    run->environment = (struct run_environment){.library = run->preload,
                                                 .folder = run->folder,
                                                 .types = run->o->types ? run->o->types : ALL_TYPES,
                                                 .interval = run->segments_options.alloc_rate,
@@ -203,14 +204,16 @@ static int make_folder(struct run *run, struct error *err)
 /* The loader takes some characters of LD_PRELOAD for its own: then a link has a path without. */
 static int link_library(struct run *run, struct error *err)
 {
+    const char *place = run->library.place;
     char link[sizeof(run->folder) + 32];
 
-    if (!run->library[strcspn(run->library, ": \t\n\v\f\r$")])
-        return 0;
-    snprintf(link, sizeof(link), "%s/library.so", run->folder);
-    if (symlink(run->library, link) < 0)
-        return error_set(err, -errno, "could not link to \"%s\": %s", run->library, strerror(errno));
-    snprintf(run->library, sizeof(run->library), "%s", link);
+    if (place[strcspn(place, ": \t\n\v\f\r$")]) {
+        snprintf(link, sizeof(link), "%s/library", run->folder);
+        if (symlink(place, link) < 0)
+            return error_set(err, -errno, "could not link to \"%s\": %s", place, strerror(errno));
+        place = link;
+    }
+    snprintf(run->preload, sizeof(run->preload), "%s%s", place, run->library.inside);
     return 0;
 }
 

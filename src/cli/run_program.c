@@ -1,5 +1,6 @@
 #include "cli/run_program.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 
 #define LIBRARY        "libvesta-preload.so"
 #define LIBRARY_MUSL   "libvesta-preload-musl.so"
+#define FOR_ALL        "/$LIB/" LIBRARY
 #define INTERPRETERS   4 /* a script may be interpreted by a script */
 #define SEGMENTS_MAX   256
 #define FIRST_LINE_MAX 256
@@ -127,7 +129,44 @@ int run_program_look(const char *command, struct run_program *ret, struct error 
 
 /* ---- Which library ---- */
 
-int run_library_find(enum run_libc libc, char path[RUN_PATH_MAX], struct error *err)
+/*
+ * Loaders of glibc put the name of their system's folder of libraries in place of "$LIB", and that
+ * of musl takes it as it is: so one text means the right library to each of them (meson.build makes
+ * the folders). Whether it does so here is asked of the loader that this program has itself.
+ */
+static bool is_for_all(enum run_libc libc, const char *place)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+
+    buf_addf(&path, "%s" FOR_ALL, place);
+    if (libc == RUN_LIBC_MUSL && access(buf_cstr(&path), R_OK) < 0)
+        return false;
+    (void)dlerror();
+    void *loaded = dlopen(buf_cstr(&path), RTLD_LAZY | RTLD_NOLOAD);
+    if (!loaded)
+        return dlerror() == NULL; /* it is there, and is not loaded for being asked for */
+    dlclose(loaded);
+    return true;
+}
+
+static bool find_beside(const char *beside, enum run_libc libc, struct run_library *ret)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+
+    buf_addf(&path, "%s/%s", beside, libc == RUN_LIBC_MUSL ? LIBRARY_MUSL : LIBRARY);
+    if (access(buf_cstr(&path), R_OK) < 0 || !realpath(buf_cstr(&path), ret->place))
+        return false;
+    buf_clear(&path);
+    buf_addf(&path, "%s/preload", beside);
+    char folder[RUN_PATH_MAX];
+    if (realpath(buf_cstr(&path), folder) && is_for_all(libc, folder)) {
+        memcpy(ret->place, folder, strlen(folder) + 1);
+        ret->inside = FOR_ALL;
+    }
+    return true;
+}
+
+int run_library_find(enum run_libc libc, struct run_library *ret, struct error *err)
 {
     static const char *const folders[] = {"src/preload",
                                           ".",
@@ -135,12 +174,12 @@ int run_library_find(enum run_libc libc, char path[RUN_PATH_MAX], struct error *
                                           "../lib/x86_64-linux-gnu/vesta",
                                           "../lib/aarch64-linux-gnu/vesta",
                                           "../lib64/vesta"};
-    const char *name = libc == RUN_LIBC_MUSL ? LIBRARY_MUSL : LIBRARY;
     const char *said = getenv("VESTA_PRELOAD_LIBRARY");
-    char self[RUN_PATH_MAX / 2], given[RUN_PATH_MAX];
+    char self[RUN_PATH_MAX / 2], beside[RUN_PATH_MAX];
 
+    ret->inside = "";
     if (said && *said) {
-        if (!realpath(said, path))
+        if (!realpath(said, ret->place))
             return error_set(err, -ENOENT, "VESTA_PRELOAD_LIBRARY: could not find \"%s\": %s", said,
                              strerror(errno));
         return 0;
@@ -151,14 +190,14 @@ int run_library_find(enum run_libc libc, char path[RUN_PATH_MAX], struct error *
     if (slash)
         *slash = '\0';
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
-        snprintf(given, sizeof(given), "%s/%s/%s", self, folders[i], name);
-        if (access(given, R_OK) == 0 && realpath(given, path))
+        snprintf(beside, sizeof(beside), "%s/%s", self, folders[i]);
+        if (find_beside(beside, libc, ret))
             return 0;
     }
     return error_set(err, -ENOENT,
                      "there is no %s beside this program or in its lib/vesta; "
                      "VESTA_PRELOAD_LIBRARY may say where it is",
-                     name);
+                     libc == RUN_LIBC_MUSL ? LIBRARY_MUSL : LIBRARY);
 }
 
 /* ---- Starting ---- */

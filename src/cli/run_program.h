@@ -23,9 +23,17 @@ struct run_program {
  * command, with words. */
 int run_program_look(const char *command, struct run_program *ret, struct error *err);
 
-/* The library for a libc: VESTA_PRELOAD_LIBRARY, else beside this program, else where it was
- * installed. */
-int run_library_find(enum run_libc libc, char path[RUN_PATH_MAX], struct error *err);
+/* Where the library is: a file, or a folder with one for each libc in it. */
+struct run_library {
+    char place[RUN_PATH_MAX];
+    const char *inside; /* what LD_PRELOAD has behind the place: "" when it is a file */
+};
+
+/*
+ * The library for programs of all libcs, when it can be had, else for those of this one:
+ * VESTA_PRELOAD_LIBRARY (a file), else beside this program, else where it was installed.
+ */
+int run_library_find(enum run_libc libc, struct run_library *ret, struct error *err);
 
 /* What the library is told by the environment. */
 struct run_environment {

@@ -21,6 +21,8 @@ WHERE = BUILD / "src" / "preload"
 agent.BUILDS |= {
     "inside": ["gcc", "-O2", "-g", "-pthread", f"-I{ROOT / 'include'}", "inside.c", f"-L{WHERE}",
                f"-Wl,-rpath,{WHERE}", "-lvesta-context"],
+    "chain_glibc": ["gcc", "-O2", "-g", "inside_chain.c"],
+    "chain_musl": ["musl-gcc", "-O2", "-g", "inside_chain.c"],
     "inside_leak": ["gcc", "-O2", "-g", "inside_leak.c"],
     "inside_musl": ["musl-gcc", "-O2", "-g", "inside_leak.c"],
     "inside_objects": ["g++", "-O2", "-g", "inside_objects.cpp"],
@@ -165,6 +167,43 @@ def test_a_program_of_musl_gets_its_own_library(tmp_path):
     run("-o", tmp_path, "--interval", "64KiB", "--types", "alloc,live", "--",
         agent.workload("inside_musl"), check=0)
     assert by_name(*files(tmp_path, "alloc"))["live_shortly"] > 50 << 20
+
+
+def chain(*names):
+    """A command of programs that become one another, and the bytes that each libc allocates."""
+    if not (BUILD / "libvesta-preload-musl.so").exists():
+        pytest.skip("there is no library for musl")
+    count = {libc: 16 << 20 for libc in {"glibc", "musl"} & set(names)}
+    words = [agent.workload(f"chain_{n}") if n in ("glibc", "musl") else n for n in names]
+    return words, {f"work_of_{libc}": n * names.count(libc) for libc, n in count.items()}
+
+
+@pytest.mark.parametrize("names", [
+    ("glibc", "musl", "glibc"),
+    ("musl", "glibc", "musl"),
+    ("sh", "-c", '"$0" && exec "$1"', "musl", "glibc"),
+    # Somewhere the text is evaluated once more: then it is glibc's library.
+    ("sh", "-c", 'eval "export LD_PRELOAD=$LD_PRELOAD"; exec "$0"', "glibc"),
+], ids=lambda names: "-".join(n for n in names if n.isalpha()))
+def test_programs_of_both_libcs_start_each_other(tmp_path, names):
+    words, wanted = chain(*names)
+    done = run("-o", tmp_path, "--interval", "16KiB", "--types", "alloc", "--", *words, check=0)
+    assert set(done.text.split()) == {"done"} and b"ld.so" not in done.err, done.err
+    functions = by_name(*files(tmp_path, "alloc"))
+    assert {name: functions.get(name) for name in wanted} == pytest.approx(wanted, rel=0.15)
+
+
+def test_a_path_that_loaders_would_split_serves_both(tmp_path):
+    """The program and its libraries in a folder with a name of such characters."""
+    words, wanted = chain("glibc", "musl")
+    place = tmp_path / "a place: $5"
+    place.mkdir()
+    for name in ("vesta", "libvesta-preload.so", "libvesta-preload-musl.so"):
+        shutil.copy(BUILD / name, place)
+    shutil.copytree(BUILD / "preload", place / "preload", symlinks=True)
+    subprocess.run([place / "vesta", "run", "-o", tmp_path, "--interval", "16KiB", "--types", "alloc",
+                    "--", *words], env={**os.environ, **ENV}, check=True, timeout=60)
+    assert set(wanted) <= set(by_name(*files(tmp_path, "alloc")))
 
 
 def test_all_that_is_started_is_followed_and_nothing_is_left(tmp_path):
