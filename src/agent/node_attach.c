@@ -1,6 +1,7 @@
 #include "agent/node_attach.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,7 +36,7 @@ struct node_attach {
     enum state state;
     struct process *process; /* held, unless idle */
     uint64_t number;         /* of the conversation */
-    uint16_t port;
+    struct attach_place place;
     int64_t until_ns;  /* of the state */
     uint64_t restarts; /* of the relay, when it began to talk */
     unsigned tries;    /* to close it */
@@ -149,7 +150,8 @@ static void take_on(struct node_attach *n, struct process *p)
 {
     process_hold(p);
     n->process = p;
-    n->port = ATTACH_PORT;
+    n->place = (struct attach_place){.port = p->attach_port ? p->attach_port : ATTACH_PORT};
+    snprintf(n->place.text, sizeof(n->place.text), "port %u", n->place.port);
     n->tries = 0;
     n->is_told = false;
 }
@@ -209,9 +211,8 @@ static void close_again(struct node_attach *n, int fd, const char *why)
 
     if (++n->tries > CLOSE_TRIES) {
         n->process->attach_ns = INT64_MAX;
-        agent_log(n->agent, LOG_LEVEL_WARN,
-                  "the inspector of process %u may be open at 127.0.0.1:%u: %s", n->process->tgid,
-                  n->port, why);
+        agent_log(n->agent, LOG_LEVEL_WARN, "the inspector of process %u may be open at %s: %s",
+                  n->process->tgid, n->place.text, why);
         look_again(n, STUCK_NS);
         end(n);
     } else if (fd >= 0) {
@@ -221,14 +222,36 @@ static void close_again(struct node_attach *n, int fd, const char *why)
     }
 }
 
+/* Where it is. True when others than this host can reach it: then it must not stay, nor come again.
+ */
+static bool is_exposed(struct node_attach *n, const struct attach_place *found)
+{
+    bool is_told = strcmp(n->place.text, found->text) == 0;
+
+    n->place = *found;
+    n->process->attach_port = found->port;
+    if (found->is_loopback)
+        return false;
+    n->process->attach_ns = INT64_MAX;
+    if (!is_told)
+        agent_log(n->agent, LOG_LEVEL_WARN,
+                  "process %u is not attached to: its inspector has opened at %s, where others may "
+                  "reach it; it is being closed",
+                  n->process->tgid, found->text);
+    return true;
+}
+
 static void checked(void *arg, int r, struct bytes data, int fd, const char *text)
 {
     struct node_attach *n = arg;
     CLEANUP(closep) int open = fd;
+    struct attach_place found;
+    struct error err;
 
-    (void)data;
     if (r == -ECANCELED)
         return;
+    if (r == 0 && attach_read(data, &found, &err) == 0)
+        (void)is_exposed(n, &found);
     if (r != -ENOENT && r != -ESRCH) {
         close_again(n, open, r < 0 ? text : "it was told to close, and does not");
         return;
@@ -246,7 +269,7 @@ static void check(struct node_attach *n)
     CLEANUP(buf_done) struct buf q = {0};
 
     n->state = CHECKING;
-    attach_question_again(n->process->tgid, n->process->start_ns, n->port, &q);
+    attach_question_again(n->process->tgid, n->process->start_ns, n->place.port, &q);
     if (worker_ask(n->agent->attacher, buf_bytes(&q), NULL, 0, checked, n) < 0)
         close_again(n, -1, "nobody can look whether it is closed");
 }
@@ -281,19 +304,21 @@ static void opened(void *arg, int r, struct bytes data, int fd, const char *text
 {
     struct node_attach *n = arg;
     CLEANUP(closep) int open = fd;
+    struct attach_place found;
     struct error err = {""};
 
     if (r == -ECANCELED)
         return;
     if (r == 0)
-        r = attach_read(data, &n->port, &err);
+        r = attach_read(data, &found, &err);
     if (r < 0) {
         not_opened(n, r, err.text[0] ? err.text : text);
         return;
     }
-    agent_log(n->agent, LOG_LEVEL_DEBUG, "the inspector of process %u is open at 127.0.0.1:%u",
-              n->process->tgid, n->port);
-    send_job(n, !n->is_finishing, open, loop_now_ns(n->agent->loop));
+    bool takes = !is_exposed(n, &found) && !n->is_finishing;
+    agent_log(n->agent, LOG_LEVEL_DEBUG, "the inspector of process %u is open at %s",
+              n->process->tgid, found.text);
+    send_job(n, takes, open, loop_now_ns(n->agent->loop));
 }
 
 static void begin(struct node_attach *n, struct process *p, int64_t now_ns)

@@ -79,6 +79,7 @@ struct process {
     int64_t attach_ns;
     int64_t attach_check_ns; /* when to look whether it has opened late; 0: it will not */
     int64_t attach_pause_ns; /* from look to look */
+    uint16_t attach_port;    /* where its inspector was; 0: at the usual one */
 
     /* For the governor: CPU samples of this round of it. */
     uint32_t round, round_samples;

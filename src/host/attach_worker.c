@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,6 +28,8 @@
 #define CMDLINE_MAX  ((size_t)64 << 10)
 #define ENVIRON_MAX  ((size_t)1 << 20)
 #define QUESTION_LEN 14
+#define ANSWER_LEN   19 /* port, 4 or 6, address */
+#define SETTLE_LOOKS 10 /* until a listener is believed that is not at the usual port */
 
 /* ---- Questions: pid, start, port (0: open it first) */
 
@@ -50,39 +53,53 @@ void attach_question_again(uint32_t pid, uint64_t start_ns, uint16_t port, struc
     put_question(pid, start_ns, port, out);
 }
 
-int attach_read(struct bytes answer, uint16_t *ret_port, struct error *err)
+static void put_answer(const struct listener *l, struct buf *out)
 {
-    if (answer.len != 2 || le16_get(answer.data) == 0)
+    uint8_t data[ANSWER_LEN] = {[2] = l->is_v6 ? 6 : 4};
+
+    le16_put(data, l->port);
+    memcpy(data + 3, l->address, sizeof(l->address));
+    buf_add(out, data, sizeof(data));
+}
+
+int attach_read(struct bytes answer, struct attach_place *ret, struct error *err)
+{
+    char address[INET6_ADDRSTRLEN] = "";
+
+    if (answer.len != ANSWER_LEN || le16_get(answer.data) == 0 ||
+        (answer.data[2] != 4 && answer.data[2] != 6))
         return error_set(err, -EBADMSG, "an answer about an inspector is damaged");
-    *ret_port = le16_get(answer.data);
+    bool is_v6 = answer.data[2] == 6;
+    struct attach_place p = {.port = le16_get(answer.data)};
+    (void)inet_ntop(is_v6 ? AF_INET6 : AF_INET, answer.data + 3, address, sizeof(address));
+    p.is_loopback = is_v6 ? strcmp(address, "::1") == 0 || strncmp(address, "::ffff:127.", 11) == 0
+                          : answer.data[3] == 127;
+    snprintf(p.text, sizeof(p.text), is_v6 ? "[%s]:%u" : "%s:%u", address, p.port);
+    *ret = p;
     return 0;
 }
 
 /* ---- Whether it may be signalled */
 
-/* Anywhere in it: who is left alone without need loses little. */
-static bool speaks_of_inspector(struct bytes text)
-{
-    static const char *const options[] = {"--inspect", "--debug-port", "--disable-sigusr1"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-        if (bytes_find(text, bytes_of(options[i])))
-            return true;
-    return false;
-}
-
 /* What its owner has said about inspectors; what cannot be read may say anything. */
-static int check_owner(const struct target *t, struct error *err)
+static int check_owner(const struct target *t, const struct stat_text *s, struct error *err)
 {
     static const struct bytes name = BYTES("NODE_OPTIONS");
     CLEANUP(buf_done) struct buf cmdline = {0}, text = {0}, picked = {0};
+    uint64_t argc = 0; /* the kernel has left it there */
 
     if (target_read(t, "cmdline", CMDLINE_MAX, &cmdline) < 0 ||
         target_read(t, "environ", ENVIRON_MAX, &text) < 0)
         return error_set(err, -ENOTSUP, "its command line and environment cannot be read");
     environ_pick(buf_bytes(&text), &name, 1, INSPECT_ENVIRON_MAX, &picked);
-    if (speaks_of_inspector(buf_bytes(&cmdline)) || speaks_of_inspector(buf_bytes(&picked)))
+    if (node_speaks_of_inspector(buf_bytes(&cmdline)) ||
+        node_speaks_of_inspector(buf_bytes(&picked)))
         return error_set(err, -ENOTSUP, "its owner has said something about its inspector");
+    if (target_memory(t, s->stack_start, &argc, sizeof(argc)) != sizeof(argc) ||
+        !cmdline_is_kept(buf_bytes(&cmdline), argc))
+        return error_set(err, -ENOTSUP,
+                         "its command line is not the one that it was started with any more, which "
+                         "may have said something about its inspector");
     return 0;
 }
 
@@ -113,7 +130,7 @@ static bool has_listener(const struct buf *all, uint64_t inode)
     return false;
 }
 
-/* Of those that listen now: on loopback, at this port (0: any), and not there before. */
+/* Of those that listen now: at this port (0: any), and not there before. */
 static int list_candidates(const struct target *t, const struct buf *before, uint16_t port,
                            struct buf *ret)
 {
@@ -122,22 +139,26 @@ static int list_candidates(const struct target *t, const struct buf *before, uin
     int r = inspect_listeners(t, &all);
     const struct listener *l = (const struct listener *)(const void *)all.data;
     for (size_t i = 0; r == 0 && i < all.len / sizeof(*l); i++)
-        if (l[i].is_loopback && (port == 0 || l[i].port == port) &&
-            (!before || !has_listener(before, l[i].inode)))
+        if ((port == 0 || l[i].port == port) && (!before || !has_listener(before, l[i].inode)))
             buf_add(ret, &l[i], sizeof(l[i]));
     return r;
 }
 
-/* The usual port is the best guess, should the program begin to listen elsewhere just now. */
+/* The usual port is the best guess, should the program begin to listen elsewhere just now; then the
+ * one that is open to most. */
 static bool take_listener(void *arg, const struct listener *l)
 {
-    *(struct listener *)arg = *l;
-    return l->port != ATTACH_PORT;
+    struct listener *best = arg;
+    int better = (l->port == ATTACH_PORT) - (best->port == ATTACH_PORT);
+
+    if (best->port == 0 || better > 0 || (better == 0 && best->is_loopback))
+        *best = *l;
+    return best->port != ATTACH_PORT || best->is_loopback;
 }
 
 /*
- * A listener on loopback of the process itself. -ENOENT: there is none, for certain: when none of
- * its network will do, it does not matter how many descriptors it has.
+ * A listener of the process itself. -ENOENT: there is none, for certain: when none of its network
+ * will do, it does not matter how many descriptors it has.
  */
 static int find_listener(const struct target *t, const struct buf *before, uint16_t port,
                          struct listener *ret)
@@ -184,7 +205,7 @@ static int check_port(const struct target *t, struct buf *ret, struct error *err
 /* ---- Connecting */
 
 /* A socket is of the network that its maker is in at that moment, and stays so. */
-static int make_socket(const struct target *t, struct error *err)
+static int make_socket(const struct target *t, int family, struct error *err)
 {
     int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
     bool is_ours = inspect_shares_network(t);
@@ -193,28 +214,51 @@ static int make_socket(const struct target *t, struct error *err)
 
     if (!is_ours && (ours < 0 || theirs < 0 || setns(theirs, CLONE_NEWNET) < 0))
         return error_set(err, -errno, "could not enter its network: %m");
-    int fd = socket(AF_INET, type, 0), r = fd < 0 ? -errno : 0;
+    int fd = socket(family, type, 0), r = fd < 0 ? -errno : 0;
     if (!is_ours && setns(ours, CLONE_NEWNET) < 0)
         _exit(1); /* nobody may be looked at from there */
     return r < 0 ? error_set(err, r, "could not make a socket: %s", strerror(-r)) : fd;
 }
 
-/* Loopback, and not waiting: whoever is handed the descriptor does. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Who listens on any address is to be reached by loopback. */
+static socklen_t address_of(const struct listener *l, union address *ret)
+{
+    bool is_any = l->is_near && !l->is_loopback;
+
+    if (!l->is_v6) {
+        ret->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(l->port)};
+        ret->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        if (!is_any)
+            memcpy(&ret->v4.sin_addr, l->address, sizeof(ret->v4.sin_addr));
+        return sizeof(ret->v4);
+    }
+    ret->v6 = (struct sockaddr_in6){
+        .sin6_family = AF_INET6, .sin6_port = htons(l->port), .sin6_addr = in6addr_loopback};
+    if (!is_any)
+        memcpy(&ret->v6.sin6_addr, l->address, sizeof(ret->v6.sin6_addr));
+    return sizeof(ret->v6);
+}
+
+/* Not waiting: whoever is handed the descriptor does. */
 static int connect_to(const struct target *t, const struct listener *l, struct worker_answer *a,
                       struct error *err)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    uint8_t port[2];
+    union address address;
+    socklen_t len = address_of(l, &address);
 
-    CLEANUP(closep) int fd = make_socket(t, err);
+    CLEANUP(closep) int fd = make_socket(t, address.any.sa_family, err);
     if (fd < 0)
         return fd;
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS)
+    if (connect(fd, &address.any, len) < 0 && errno != EINPROGRESS)
         return error_set(err, -errno, "could not connect to its inspector: %m");
     a->fd = TAKE_FD(fd);
-    le16_put(port, l->port);
-    buf_add(&a->data, port, sizeof(port));
+    put_answer(l, &a->data);
     return 0;
 }
 
@@ -243,10 +287,12 @@ static int wait_for_inspector(const struct target *t, const struct buf *before,
     static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
 
     int64_t until = clock_monotonic_ns(clock_real()) + OPEN_S * 1000000000LL;
+    unsigned elsewhere = 0;
 
     while (clock_monotonic_ns(clock_real()) < until) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-        if (find_listener(t, before, 0, ret) == 0)
+        if (find_listener(t, before, 0, ret) == 0 &&
+            (ret->port == ATTACH_PORT || ++elsewhere >= SETTLE_LOOKS))
             return 0;
     }
     return error_set(err, -ENXIO, "SIGUSR1 opened no inspector in %d s", OPEN_S);
@@ -257,7 +303,7 @@ static int check_network(const struct target *t, bool may_enter, struct error *e
 {
     if (inspect_shares_network(t))
         return 0;
-    CLEANUP(closep) int fd = may_enter ? make_socket(t, err) : -1;
+    CLEANUP(closep) int fd = may_enter ? make_socket(t, AF_INET, err) : -1;
     if (fd < 0)
         return error_set(err, -ENOTSUP, "it is in a network of its own");
     return 0;
@@ -271,7 +317,7 @@ static int open_inspector(const struct target *t, const struct stat_text *before
 
     int r = check_network(t, may_enter, err);
     if (r == 0)
-        r = check_owner(t, err);
+        r = check_owner(t, before, err);
     if (r == 0)
         r = check_port(t, &listeners, err);
     if (r == 0)

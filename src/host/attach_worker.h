@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -14,7 +15,8 @@
  *
  * The signal is sent only when the process has a handler for it (to others it is deadly), is in a
  * network that the worker may connect in, has no inspector, was not told about one by its owner
- * (--inspect..., --debug-port, also in NODE_OPTIONS: then the port might be open to others), has
+ * (--inspect..., --debug-port, also in NODE_OPTIONS: then the port might be open to others), was
+ * not told where nobody can see it (--env-file, a command line that a title was written over), has
  * not so much open that it could not be seen what the signal opens, and nobody else has the
  * inspector's usual port.
  */
@@ -22,7 +24,7 @@
 
 /*
  * Opens it, and answers with a descriptor that is connecting to it. The listener is the process's
- * own: it was not there before the signal, and is among its descriptors.
+ * own: it was not there before the signal, and is among its descriptors. It may be on any address.
  *
  * -ENOTSUP: it is to be left alone, for good; -EBUSY: it has an inspector already; -EADDRINUSE:
  * another process has the port; -ENXIO: the signal was sent, and no inspector came so far; -ESRCH:
@@ -34,8 +36,15 @@ void attach_question_open(uint32_t pid, uint64_t start_ns, struct buf *out);
  * -ESRCH: so is the process; after others (-E2BIG: there is too much to look at) nobody knows. */
 void attach_question_again(uint32_t pid, uint64_t start_ns, uint16_t port, struct buf *out);
 
-/* The port, of an answer to either. -EBADMSG. */
-int attach_read(struct bytes answer, uint16_t *ret_port, struct error *err);
+/* Where an inspector listens. */
+struct attach_place {
+    uint16_t port;
+    bool is_loopback; /* others have it open to more than this host */
+    char text[64];    /* "127.0.0.1:9229", "[::]:9229" */
+};
+
+/* Of an answer to either. -EBADMSG. */
+int attach_read(struct bytes answer, struct attach_place *ret, struct error *err);
 
 /* In our network only; and in those of containers, which takes CAP_SYS_ADMIN. */
 extern const struct worker_kind attach_worker, attach_worker_everywhere;

@@ -148,7 +148,8 @@ bool inspect_map_at(const struct target *t, uint64_t address, struct buf *room,
 struct listener {
     uint64_t inode;
     uint16_t port;
-    bool is_near, is_loopback;
+    bool is_near, is_loopback, is_v6; /* as in struct tcp_line */
+    uint8_t address[16];
 };
 int inspect_listeners(const struct target *t, struct buf *out);
 /* Calls `fn` for each of them that the process has open, until it says false. -E2BIG: not all that

@@ -31,7 +31,12 @@ static int add_listeners(const struct target *t, const char *file, struct buf *o
             return 0;
         if (out->len >= LISTENERS_MAX * sizeof(struct listener))
             return -E2BIG;
-        struct listener found = {l.inode, l.port, l.is_near, l.is_loopback};
+        struct listener found = {.inode = l.inode,
+                                 .port = l.port,
+                                 .is_near = l.is_near,
+                                 .is_loopback = l.is_loopback,
+                                 .is_v6 = l.is_v6};
+        memcpy(found.address, l.address, sizeof(found.address));
         buf_add(out, &found, sizeof(found));
     }
     return text.len < TABLE_MAX ? 0 : -E2BIG;

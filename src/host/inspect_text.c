@@ -1,5 +1,8 @@
 #include "host/inspect_text.h"
 
+#include <string.h>
+
+#include "base/cleanup.h"
 #include "base/hex.h"
 
 /* Takes what stands before the next run of spaces or tabs off *rest. */
@@ -197,19 +200,33 @@ struct bytes environ_get(struct bytes text, const char *name)
     return (struct bytes){0};
 }
 
-/* 127.0.0.0/8, ::1, ::ffff:127.0.0.0/104 or any, as the kernel prints them: words of 4 bytes in
- * the machine's order. */
-static bool is_near(struct bytes address)
+/* As the kernel prints them: words of 4 bytes in the machine's order. */
+static bool read_address(struct bytes text, struct tcp_line *ret)
 {
-    static const struct bytes any6 = BYTES("00000000000000000000000000000000");
-    static const struct bytes loop6 = BYTES("00000000000000000000000001000000");
-    static const struct bytes mapped6 = BYTES("0000000000000000FFFF0000");
+    uint64_t word;
 
-    if (address.len == 32 && bytes_start_with(address, mapped6))
-        address = bytes_from(address, mapped6.len);
-    if (address.len == 8)
-        return bytes_are(address, "00000000") || bytes_are(bytes_from(address, 6), "7F");
-    return bytes_equal(address, any6) || bytes_equal(address, loop6);
+    if (text.len != 8 && text.len != 32)
+        return false;
+    ret->is_v6 = text.len == 32;
+    for (size_t i = 0; i < text.len / 8; i++) {
+        if (!bytes_to_hex(bytes_head(bytes_from(text, 8 * i), 8), &word))
+            return false;
+        memcpy(ret->address + 4 * i, &(uint32_t){(uint32_t)word}, 4);
+    }
+    return true;
+}
+
+/* Any, or else 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */
+static void judge_address(struct tcp_line *l)
+{
+    static const uint8_t zeros[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool is_mapped = l->is_v6 && memcmp(l->address, mapped, sizeof(mapped)) == 0;
+    const uint8_t *v4 = is_mapped ? l->address + sizeof(mapped) : l->address;
+
+    l->is_loopback = l->is_v6 && !is_mapped
+                         ? memcmp(l->address, zeros, 15) == 0 && l->address[15] == 1
+                         : v4[0] == 127;
+    l->is_near = l->is_loopback || memcmp(v4, zeros, l->is_v6 && !is_mapped ? 16 : 4) == 0;
 }
 
 bool tcp_line_read(struct bytes line, struct tcp_line *ret)
@@ -227,13 +244,56 @@ bool tcp_line_read(struct bytes line, struct tcp_line *ret)
     if (!colon || !next_u64(&line, &inode))
         return false;
     size_t n = (size_t)(colon - local.data);
-    if (!bytes_to_hex(bytes_from(local, n + 1), &port) || port > UINT16_MAX)
+    if (!bytes_to_hex(bytes_from(local, n + 1), &port) || port > UINT16_MAX ||
+        !read_address(bytes_head(local, n), &t))
         return false;
     t.is_listening = bytes_are(state, "0A");
-    t.is_near = is_near(bytes_head(local, n));
-    t.is_loopback = bytes_are(bytes_head(local, n), "0100007F");
+    judge_address(&t);
     t.port = (uint16_t)port;
     t.inode = inode;
     *ret = t;
     return true;
+}
+
+/* Node takes "_" in place of "-", but for the first two. */
+static bool has_option(struct bytes text, struct bytes option)
+{
+    for (; text.len >= option.len; text = bytes_from(text, 1)) {
+        size_t n = 0;
+        while (n < option.len && (text.data[n] == option.data[n] ||
+                                  (n >= 2 && option.data[n] == '-' && text.data[n] == '_')))
+            n++;
+        if (n == option.len)
+            return true;
+    }
+    return false;
+}
+
+bool node_speaks_of_inspector(struct bytes text)
+{
+    static const struct bytes options[] = {BYTES("--inspect"),
+                                           BYTES("--debug-port"),
+                                           BYTES("--disable-sigusr1"),
+                                           BYTES("--env-file"),
+                                           BYTES("--experimental-config-file"),
+                                           BYTES("--experimental-default-config-file")};
+
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+        if (has_option(text, options[i]))
+            return true;
+    return false;
+}
+
+bool cmdline_is_kept(struct bytes cmdline, uint64_t argc)
+{
+    uint64_t n = 0;
+
+    if (cmdline.len == 0 || cmdline.data[0] == '\0' || cmdline.data[cmdline.len - 1] != '\0')
+        return false;
+    for (size_t i = 0; i < cmdline.len; i++) {
+        if (cmdline.data[i] == '\0' && i > 0 && cmdline.data[i - 1] == '\0')
+            return false; /* a title is followed by zeros */
+        n += cmdline.data[i] == '\0';
+    }
+    return n == argc;
 }

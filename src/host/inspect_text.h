@@ -50,8 +50,17 @@ struct bytes environ_get(struct bytes text, const char *name);
 struct tcp_line {
     bool is_listening;
     bool is_near;     /* on loopback, or any address */
-    bool is_loopback; /* on 127.0.0.1, and no other */
+    bool is_loopback; /* and not on any */
+    bool is_v6;
     uint16_t port;
     uint64_t inode;
+    uint8_t address[16]; /* in network order; 4 bytes unless is_v6 */
 };
 bool tcp_line_read(struct bytes line, struct tcp_line *ret);
+
+/* Whether a command line of Node, or its NODE_OPTIONS, may say something about inspectors, or names
+ * files that may. Anywhere in it: who is left alone without need loses little. */
+bool node_speaks_of_inspector(struct bytes text);
+/* Whether /proc/PID/cmdline is still what the program was started with, which had `argc` arguments:
+ * process.title is written over it. False as well where arguments are empty. */
+bool cmdline_is_kept(struct bytes cmdline, uint64_t argc);

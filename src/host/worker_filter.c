@@ -154,14 +154,20 @@ static void when_fstat(struct program *p)
     end(p, SECCOMP_RET_ERRNO | EACCES);
 }
 
-/* Allowed with this in the low half of argument i; `call` is loaded again behind it. */
-static void when_argument(struct program *p, int call, unsigned i, uint32_t value)
+/* Allowed with one of two in the low half of argument i; `call` is loaded again behind it. */
+static void when_argument_of(struct program *p, int call, unsigned i, uint32_t one, uint32_t two)
 {
-    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4));
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5));
     load(p, ARGUMENT_LOW(i));
-    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 2, 0));
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, two, 1, 0));
     end(p, SECCOMP_RET_KILL_PROCESS);
     end(p, SECCOMP_RET_ALLOW);
+}
+
+static void when_argument(struct program *p, int call, unsigned i, uint32_t value)
+{
+    when_argument_of(p, call, i, value, value);
 }
 
 static void when_attaching(struct program *p)
@@ -170,7 +176,7 @@ static void when_attaching(struct program *p)
     when(p, __NR_pidfd_open, SECCOMP_RET_ALLOW);
     when(p, __NR_clock_nanosleep, SECCOMP_RET_ALLOW);
     when_argument(p, __NR_pidfd_send_signal, 1, SIGUSR1);
-    when_argument(p, __NR_socket, 0, AF_INET);
+    when_argument_of(p, __NR_socket, 0, AF_INET, AF_INET6);
 }
 
 int worker_filter(const struct worker_kind *kind)

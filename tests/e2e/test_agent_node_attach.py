@@ -218,6 +218,11 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
     told = program("left-told", wait, "--inspect-port=9333")
     own = program("left-own", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
     apart = program("left-apart", wait, is_apart=True)
+    # What it was told, nobody can see any more: or never could.
+    titled = program("left-titled", "process.title = 'shop';" + wait,
+                     "--inspect-port=0.0.0.0:9229")
+    wide = program("left-wide", "process.on('SIGUSR1', () => require('node:inspector')"
+                                ".open(9229, '0.0.0.0'));" + wait)
     marked = program("left-marked", "globalThis[Symbol.for('vesta.node.x')] = 1;" + wait)
     stopped = program("late-stopped", wait)
     other = program("other", "process.on('SIGUSR1', () => console.log('a signal'));" + wait)
@@ -232,6 +237,8 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
                    (told, "its owner has said something about its inspector"),
                    (marked, "the program profiles itself"),
                    (apart, "it is in a network of its own"),
+                   (titled, "its command line is not the one that it was started with"),
+                   (wide, "its inspector has opened at 0.0.0.0:9229, where others may reach it"),
                    (own, "SIGUSR1 opened no inspector in 3 s")):
         wait_for(lambda: f"process {p.pid} is not attached to: {why}" in agent.log)
     none_yet = f"process {stopped.pid} is not attached to: SIGUSR1 opened no inspector in 3 s"
@@ -242,9 +249,9 @@ def test_who_cannot_take_the_signal_is_left_alone(program, new_agent):
     wait_for(lambda: stopped.said("Debugger attached") and not is_open())
     assert own.said("a signal") == 1  # and never again
     assert not is_open()
-    for p in (deadly, told, own, apart, marked, other):
+    for p in (deadly, told, own, apart, titled, wide, marked, other):
         assert p.process.poll() is None
-        assert p.said("Debugger listening") == (p is marked)
+        assert p.said("Debugger listening") == (p in (marked, wide))
     assert other.said("a signal") == 0
     assert "attacher" in names_of_children(agent)
     assert "attacher" not in names_of_children(unasked)  # who has no such option sends nothing

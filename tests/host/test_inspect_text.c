@@ -157,12 +157,53 @@ static void listening_sockets_near_us_are_told_from_others(struct test *t)
     CHECK(t, tcp_line_read(BYTES("   0: 00000000000000000000000001000000:0016 "
                                  "00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 9 1"),
                            &l));
-    CHECK(t, l.is_near);
+    CHECK(t, l.is_near && l.is_loopback && l.is_v6 && l.address[15] == 1);
     CHECK(t, tcp_line_read(BYTES("   0: 0000000000000000FFFF00000100007F:0016 0:0 0A 0 0 0 0 0 9"),
                            &l));
-    CHECK(t, l.is_near);
+    CHECK(t, l.is_near && l.is_loopback && l.address[12] == 127);
+    CHECK(t, tcp_line_read(BYTES("   0: 00000000:0016 0:0 0A 0 0 0 0 0 9"), &l));
+    CHECK(t, l.is_near && !l.is_loopback && !l.is_v6);
+    CHECK(t, tcp_line_read(BYTES("   0: 00000000000000000000000000000000:0016 0:0 0A 0 0 0 0 0 9"),
+                           &l));
+    CHECK(t, l.is_near && !l.is_loopback);
+    CHECK(t, tcp_line_read(BYTES("   0: B80D0120000000000000000001000000:0016 0:0 0A 0 0 0 0 0 9"),
+                           &l));
+    CHECK(t, !l.is_near && !l.is_loopback);
+    CHECK(t, !tcp_line_read(BYTES("   0: 0100007:0016 0:0 0A 0 0 0 0 0 9"), &l));
     CHECK(t, !tcp_line_read(BYTES("  sl  local_address rem_address   st"), &l));
     CHECK(t, !tcp_line_read(BYTES("   0: 0100007F:99999 00000000:0000 0A 0 0 0 0 0 9"), &l));
+}
+
+static void what_is_said_about_inspectors_is_heard(struct test *t)
+{
+    static const struct bytes said[] = {
+        BYTES("node\0--inspect-port=0.0.0.0:9229\0app.js\0"),
+        BYTES("node\0--inspect_port=0.0.0.0:9229\0app.js\0"),
+        BYTES("node\0--debug_port=9333\0"),
+        BYTES("NODE_OPTIONS=--max-old-space-size=100 --disable-sigusr1"),
+        BYTES("node\0--env-file=.env\0app.js\0"),
+        BYTES("node\0--env_file-if-exists=.env\0app.js\0"),
+        BYTES("node\0--experimental-default-config-file\0app.js\0"),
+        BYTES("node\0--experimental_config-file=x.json\0app.js\0"),
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(said); i++)
+        CHECK(t, node_speaks_of_inspector(said[i]));
+    CHECK(t, !node_speaks_of_inspector(BYTES("node\0app.js\0--config-file=x\0__inspect\0")));
+    CHECK(t, !node_speaks_of_inspector(BYTES("")));
+    CHECK(t, !node_speaks_of_inspector(BYTES("--inspec")));
+}
+
+static void titles_are_told_from_command_lines(struct test *t)
+{
+    CHECK(t, cmdline_is_kept(BYTES("node\0--x=1\0app.js\0"), 3));
+    CHECK(t, cmdline_is_kept(BYTES("node\0"), 1));
+    CHECK(t, !cmdline_is_kept(BYTES("shop\0\0\0\0\0\0\0\0"), 3));
+    CHECK(t, !cmdline_is_kept(BYTES("node --x=1 app\0\0\0"), 3)); /* as many zeros as arguments */
+    CHECK(t, !cmdline_is_kept(BYTES("a title as long as all of it\0"), 3));
+    CHECK(t, !cmdline_is_kept(BYTES("cut"), 1));
+    CHECK(t, !cmdline_is_kept(BYTES("\0"), 1));
+    CHECK(t, !cmdline_is_kept(BYTES(""), 0));
 }
 
 static void signals_with_a_handler_are_told_from_others(struct test *t)
@@ -235,6 +276,8 @@ static const struct test_case cases[] = {
     TEST(status_tells_user_and_inner_pid),
     TEST(only_variables_asked_for_are_picked_and_the_first_counts),
     TEST(listening_sockets_near_us_are_told_from_others),
+    TEST(what_is_said_about_inspectors_is_heard),
+    TEST(titles_are_told_from_command_lines),
     TEST(signals_with_a_handler_are_told_from_others),
     TEST(damaged_answers_are_not_believed),
     TEST(a_small_budget_refuses_an_answer),
