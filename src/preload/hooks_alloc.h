@@ -37,3 +37,6 @@ void *memalign_counted(size_t alignment, size_t n);
 int posix_memalign_counted(void **ret, size_t alignment, size_t n);
 void *valloc_counted(size_t n);
 void *reallocarray_counted(void *p, size_t count, size_t n);
+
+/* hooks_new.c: when the library starts, after resolve_all(). */
+void operators_start(void);

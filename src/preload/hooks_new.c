@@ -1,17 +1,22 @@
 /*
  * operator new and delete, by their names in the C++ ABI for 64 bits.
  *
- * Mostly they come from the C++ runtime, which calls malloc and free, and those are ours: then
- * there is nothing to do but to go on. Allocators have their own, which do not: there we count. And
- * when the runtime cannot be seen from here (it came with a plugin that was opened for itself),
- * they are malloc and free, as in the runtime; it is looked for only when memory is out, because it
- * can throw.
+ * Those of C++ runtimes call malloc and free, which are ours, so they need nothing. Allocators that
+ * are preloaded or linked have their own, which do not: only for these the names are there. When
+ * the library starts it looks whose they are, and takes all names out of its own table of symbols
+ * but those that count. From then on everybody finds what would be found without us: a plugin its
+ * own runtime, which it may throw by, or a pool that comes and goes.
+ *
+ * What was bound before, with the program, goes on to what it would have been bound to. That stays
+ * as long as the program.
  */
-#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "preload/forward.h"
 #include "preload/hooks_alloc.h"
@@ -54,6 +59,7 @@ enum operator_id { OPERATORS(X) OP_COUNT };
 typedef void *operator_fn(uintptr_t a, uintptr_t b, uintptr_t c);
 
 static operator_fn *real[OP_COUNT];
+static bool is_hidden[OP_COUNT]; /* others are not to find it */
 
 static const char *const names[] = {
 #define X(name, is) [OP##name] = #name,
@@ -100,29 +106,21 @@ NEWS(X)
 DELETES(X)
 #undef X
 
-/* ---- Without a C++ runtime in sight ---- */
+/* ---- Bound with the program, where nobody has them: by who can do without ---- */
 
-static SLOW void *new_failed(enum operator_id id, uintptr_t n, uintptr_t b, uintptr_t c)
+static SLOW void *new_failed(enum operator_id id)
 {
-    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
-        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
-        void *found = runtime ? dlsym(runtime, names[id]) : NULL;
-        operator_fn *thrower;
-        memcpy(&thrower, &found, sizeof(thrower));
-        if (thrower)
-            return thrower(n, b, c);
-    }
-    if (strstr(names[id], "nothrow"))
-        return NULL;
-    abort(); /* as in a program that cannot throw */
+    if (!strstr(names[id], "nothrow"))
+        abort(); /* nobody can throw */
+    return NULL;
 }
 
 #define X(name, is_aligned)                                                                        \
     static void *plain##name(uintptr_t n, uintptr_t b, uintptr_t c)                                \
     {                                                                                              \
+        (void)b, (void)c;                                                                          \
         void *p = (is_aligned) ? memalign(b, n ? n : 1) : malloc(n ? n : 1);                       \
-        return p ? p : new_failed(OP##name, n, b, c);                                              \
+        return p ? p : new_failed(OP##name);                                                       \
     }
 NEWS(X)
 #undef X
@@ -196,6 +194,18 @@ static bool comes_back(enum operator_id id)
     return came;
 }
 
+static void find_operators(void)
+{
+    static const enum operator_id first[] = {OP_Znwm, OP_ZdlPv};
+    bool has_any = false;
+    for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+        has_any |= resolve_next(names[first[i]], NULL) != NULL;
+    for (int i = 0; has_any && i < OP_COUNT; i++) { /* what is not there takes long to look for */
+        void *found = resolve_next(names[i], NULL);
+        memcpy(&real[i], &found, sizeof(found));
+    }
+}
+
 static void decide_operators(void)
 {
     static const struct {
@@ -206,21 +216,15 @@ static void decide_operators(void)
 #undef X
     };
     for (int i = 0; i < OP_COUNT; i++) {
-        void *found = resolve_next(names[i], NULL);
-        memcpy(&real[i], &found, sizeof(found));
-    }
-    for (int i = 0; i < OP_COUNT; i++) {
-        if (!real[i])
-            via[i] = ours[i].plain;
-        else if (!range_has(&preload_allocator, (void *)(uintptr_t)real[i]))
-            via[i] = real[i];
-        else
-            via[i] = i < OP_ZdlPv && comes_back((enum operator_id)i) ? real[i] : ours[i].counted;
+        void *at = (void *)(uintptr_t)real[i];
+        bool is_allocators = at && range_has(&preload_allocator, at);
+        bool is_counted = is_allocators && !(i < OP_ZdlPv && comes_back((enum operator_id)i));
+        is_hidden[i] = !is_counted;
+        via[i] = is_counted ? ours[i].counted : at ? real[i] : ours[i].plain;
     }
 }
 
-/* Only programs of C++ come here: looking for what is not there takes others too long. Threads that
- * do it at the same time find the same. */
+/* Threads that do it at the same time find the same. */
 static SLOW void resolve_operators(void)
 {
     static bool is_done;
@@ -230,9 +234,58 @@ static SLOW void resolve_operators(void)
     int error = errno;
     is_resolving = true;
     resolve_all();
+    find_operators();
     decide_operators();
     resolve_forgets();
     is_resolving = false;
     __atomic_store_n(&is_done, true, __ATOMIC_RELEASE);
     errno = error;
+}
+
+/* ---- Who is to find them ---- */
+
+extern const ElfW(Dyn) own_dynamic[] __asm__("_DYNAMIC") __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* Some dynamic linkers have put addresses there, others left what the file says. */
+static uintptr_t dynamic_address(ElfW(Sxword) tag)
+{
+    uintptr_t base = (uintptr_t)__ehdr_start;
+    for (const ElfW(Dyn) *d = own_dynamic; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            return d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr;
+    return 0;
+}
+
+/* A symbol without a value is one that nobody finds. */
+static void hide_symbol(ElfW(Sym) * symbol, const char *name)
+{
+    if (strncmp(name, "_Z", 2) != 0)
+        return;
+    for (int i = 0; i < OP_COUNT; i++)
+        if (is_hidden[i] && strcmp(name, names[i]) == 0)
+            symbol->st_value = 0;
+}
+
+static void hide_operators(void)
+{
+    const uint32_t *hash = (const uint32_t *)dynamic_address(DT_HASH);
+    ElfW(Sym) *symbols = (ElfW(Sym) *)dynamic_address(DT_SYMTAB);
+    const char *strings = (const char *)dynamic_address(DT_STRTAB);
+    if (!hash || !symbols || !strings)
+        return;
+    uint32_t n = hash[1];
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)symbols & ~(page - 1);
+    size_t size = (uintptr_t)(symbols + n) - start;
+    if (mprotect((void *)start, size, PROT_READ | PROT_WRITE) != 0)
+        return;
+    for (uint32_t i = 1; i < n; i++)
+        hide_symbol(&symbols[i], strings + symbols[i].st_name);
+    mprotect((void *)start, size, PROT_READ);
+}
+
+void operators_start(void)
+{
+    resolve_operators();
+    hide_operators();
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "preload/hooks_alloc.h"
 #include "preload/inside.h"
 
 /* Others' code may have run before: what it allocated has found the functions already, and maybe
@@ -10,6 +11,7 @@ static __attribute__((constructor)) void library_starts(void)
 {
     int error = errno;
     resolve_all();
+    operators_start();
     struct preload_thread *t = &preload_thread;
     t->busy_at = (uintptr_t)__builtin_frame_address(0);
     t->busy++;

@@ -223,6 +223,36 @@ def test_a_plugin_with_a_runtime_of_its_own(programs, inside):
     assert is_near(ring.allocated()[1], size, 8192, slack=200_000)
 
 
+@pytest.mark.parametrize("ways", [
+    ["STARTS_THREAD"],
+    ["global", "close", "HAS_POOL", "PLAIN"],
+    ["global", "HAS_POOL", "PLAIN"],
+    ["-static-libstdc++"],
+], ids=" ".join)
+def test_plugins_find_what_they_would_without_it(programs, inside, ways):
+    """Their own operators and runtime, which throws; not after they are gone, and without a lock."""
+    command = [programs("opens_plugin.c")]
+    for way in ways:
+        if way in ("global", "close"):
+            command.append(way)
+        else:
+            how = [way] if way.startswith("-") else [f"-D{way}"]
+            if way == "HAS_POOL":
+                how += ["-nodefaultlibs", "-lc"]
+            command.append(programs("plugin_ways.cpp", "glibc", "-shared", "-fPIC", *how))
+    _, [ring] = inside(command, timeout=20, VESTA_PRELOAD_INTERVAL="1")
+    assert ring.is_whole() and ring.sampled[ALLOC] > 0
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_an_allocator_that_is_linked(programs, inside, allocator):
+    """Its operators are counted, as where it is preloaded."""
+    program = programs("new_known.cpp", "glibc", "-std=c++17", str(find_allocator(allocator)))
+    text, (ring,) = inside([program], VESTA_PRELOAD_INTERVAL="8K", TORTURE_ALLOCATOR=allocator)
+    (_, size), _ = truth_of(text)
+    assert is_near(ring.allocated()[1], size, 8192, slack=200_000)
+
+
 @pytest.mark.parametrize("command", [
     [sys.executable, "-c", "import json, threading; t = threading.Thread(target=lambda: [json.dumps("
      "list(range(n))) for n in range(300)]); t.start(); t.join(); print('done')"],

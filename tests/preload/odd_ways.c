@@ -43,16 +43,13 @@ static int no_environment(void)
     return 0;
 }
 
-/* Operators are looked for, and are not there; nobody is to hear of it. */
+/* Operators are looked for, and are not there; nobody is to hear of it, or to find them here. */
 static int no_error(void)
 {
-    void *found = dlsym(RTLD_DEFAULT, "_Znwm");
-    void *(*new_object)(size_t);
-
-    memcpy(&new_object, &found, sizeof(found));
-    if (found)
-        free(new_object(100));
-    return dlerror() == NULL ? 0 : 1;
+    return dlerror() == NULL && dlsym(RTLD_DEFAULT, "_Znwm") == NULL &&
+                   dlsym(RTLD_DEFAULT, "_ZdlPv") == NULL
+               ? 0
+               : 1;
 }
 
 #ifdef __GLIBC__
