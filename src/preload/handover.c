@@ -180,13 +180,11 @@ static bool make_segment(void)
         segment.header = NULL; /* a parent's is not to be touched */
         return false;
     }
-    void *base = ring_file_map(segment.header, h.started_ns, size);
+    void *base = ring_file_map(segment.header, &h);
     if (!base)
         return false;
-    h.is_locked = ring_file.is_locked;
     point_at(&segment, base, &h, size);
     segment.pid = h.pid;
-    memcpy(base, &h, sizeof(h));
     segment.header = base;
     __atomic_store_n(&segment.header->magic, PRELOAD_MAGIC, __ATOMIC_RELEASE);
     return true;

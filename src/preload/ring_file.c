@@ -71,7 +71,7 @@ static void close_file(int fd)
         syscall(SYS_close, fd);
 }
 
-static void *map_at(void *place, size_t size, int flags, int fd)
+static void *map(void *place, size_t size, int flags, int fd)
 {
     void *p = (void *)syscall(SYS_mmap, place, size, PROT_READ | PROT_WRITE,
                               flags | MAP_NORESERVE | (place ? MAP_FIXED : 0), fd, 0);
@@ -138,40 +138,62 @@ static bool is_still_locked(const path_text path)
     return is;
 }
 
-static void *map_in_folder(void *place, uint64_t started_ns, size_t size)
+/* Other threads read the parent's header at any time: so it is replaced at once, by one that is
+ * whole. NULL when it cannot be, and then the new one is gone. */
+static void *move_to(void *place, void *base, const struct preload_header *h)
+{
+    struct preload_header *to = base;
+    memcpy(to, h, sizeof(*h));
+    to->is_locked = ring_file.is_locked;
+    if (!place)
+        return base;
+    if ((void *)syscall(SYS_mremap, base, h->file_size, h->file_size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                        place) != place) {
+        syscall(SYS_munmap, base, h->file_size);
+        return NULL;
+    }
+    ring_file.base = place;
+    return place;
+}
+
+static void *map_in_folder(void *place, const struct preload_header *h)
 {
     path_text path, none;
-    put_path(path, started_ns, ".ring");
-    put_path(none, started_ns, PRELOAD_NO_ROOM);
+    size_t size = h->file_size;
+    put_path(path, h->started_ns, ".ring");
+    put_path(none, h->started_ns, PRELOAD_NO_ROOM);
     int fd = open_path(path, O_CREAT | O_EXCL);
     if (fd < 0)
         return NULL;
     void *base = NULL;
     bool is_locked = syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) == 0;
-    if (ftruncate(fd, (off_t)size) == 0 && (base = map_at(place, size, MAP_SHARED, fd)) &&
+    if (ftruncate(fd, (off_t)size) == 0 && (base = map(NULL, size, MAP_SHARED, fd)) &&
         !get_first(base, fd, size)) {
-        if (!place)
-            syscall(SYS_munmap, base, size);
+        syscall(SYS_munmap, base, size);
         base = NULL;
     }
     close_file(fd);
-    if (base)
+    if (base) {
         ring_file.is_locked = is_locked && is_still_locked(path);
-    else if (syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, none, 0) != 0)
+        base = move_to(place, base, h);
+    }
+    if (!base && syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, none, 0) != 0)
         unlink(path);
     return base;
 }
 
-static void *map_memfd(void *place, size_t size)
+static void *map_memfd(void *place, const struct preload_header *h)
 {
     int fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, 1u /* MFD_CLOEXEC */);
     void *base = NULL;
-    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
-        base = map_at(place, size, MAP_SHARED, fd);
+    if (fd >= 0 && ftruncate(fd, (off_t)h->file_size) == 0)
+        base = map(NULL, h->file_size, MAP_SHARED, fd);
     close_file(fd);
-    if (base)
-        begin(base, size, true);
-    return base;
+    if (!base)
+        return NULL;
+    ring_file.is_locked = false;
+    begin(base, h->file_size, true);
+    return move_to(place, base, h);
 }
 
 /* Beyond this limit the kernel sends a signal. */
@@ -188,21 +210,20 @@ static void leave_word(uint64_t started_ns)
     close_file(open_path(none, O_CREAT | O_EXCL));
 }
 
-void *ring_file_map(void *place, uint64_t started_ns, size_t size)
+void *ring_file_map(void *place, const struct preload_header *h)
 {
     bool is_in_folder = preload_settings.directory[0] != '\0';
     void *base = NULL;
-    ring_file.is_locked = false;
-    if (is_too_large(size)) {
+    if (is_too_large(h->file_size)) {
         if (is_in_folder)
-            leave_word(started_ns);
+            leave_word(h->started_ns);
     } else {
-        base = is_in_folder ? map_in_folder(place, started_ns, size) : NULL;
-        base = base ? base : map_memfd(place, size);
+        base = is_in_folder ? map_in_folder(place, h) : NULL;
+        base = base ? base : map_memfd(place, h);
     }
     if (!base && place) { /* it is the parent's: nothing may be written there any more */
-        map_at(place, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        begin(place, size, true);
+        map(place, h->file_size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        begin(place, h->file_size, true);
     }
     return base;
 }

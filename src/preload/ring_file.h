@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/preload.h"
+
 /*
  * The file that the segment is in, and its room. One in a folder shares its room with others: so
  * each page is asked for before it is first touched, as touching one that cannot be had would be a
@@ -22,11 +24,11 @@ extern struct ring_file ring_file __attribute__((visibility("hidden")));
 size_t ring_file_pages_size(size_t size);
 
 /*
- * Makes it, and maps it: at `place`, unless that is NULL. In the folder of the settings, else as a
- * memfd; its first page may be touched. NULL when it cannot be, and then at a `place` there is
- * memory of nobody else's. Needs ring_file.pages.
+ * Makes it with this header, and maps it: at `place`, where the parent's is, unless that is NULL.
+ * In the folder of the settings, else as a memfd; its first page may be touched. NULL when it
+ * cannot be, and then at a `place` there is memory of nobody else's. Needs ring_file.pages.
  */
-void *ring_file_map(void *place, uint64_t started_ns, size_t size);
+void *ring_file_map(void *place, const struct preload_header *h);
 
 bool ring_file_get(size_t page);
 

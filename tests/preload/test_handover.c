@@ -279,6 +279,52 @@ static int in_directory(void)
     return good && files == 1 ? 0 : 1;
 }
 
+static bool has_seen_nothing;
+static bool is_made;
+
+static void *looks_all_the_time(void *arg)
+{
+    while (!__atomic_load_n(&is_made, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&segment.header->pid, __ATOMIC_RELAXED) == 0 ||
+            __atomic_load_n(&segment.header->wanted, __ATOMIC_RELAXED) == 0)
+            has_seen_nothing = true;
+    return arg;
+}
+
+/* The parent's is replaced while other threads look at it, as threads do that wait. */
+static int under_the_eyes_of_others(const char *directory)
+{
+    strcpy(preload_settings.directory, directory);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, looks_all_the_time, NULL) != 0)
+        return 2;
+    usleep(100);
+    bool good = begin();
+    __atomic_store_n(&is_made, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    return good && preload_segment->pid == (uint32_t)getpid() && !has_seen_nothing ? 0 : 1;
+}
+
+static void others_never_see_half_of_it(struct test *t)
+{
+    char directory[] = "/tmp/preload-test-XXXXXX", path[600];
+    CHECK(t, mkdtemp(directory) != NULL);
+    for (int i = 0; i < 40 && !t->failures; i++) {
+        pid_t child = forked();
+        if (child == 0)
+            _exit(under_the_eyes_of_others(i % 4 ? directory : ""));
+        CHECK_INT(t, status_of(child), 0);
+    }
+    DIR *d = opendir(directory);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(directory);
+}
+
 static int under_a_limit(void)
 {
     /* ftruncate() beyond it would kill. */
@@ -363,6 +409,7 @@ static const struct test_case cases[] = {
     TEST(children_have_memory_of_their_own),
     TEST(vfork_children_borrow_it),
     TEST(a_directory_holds_it_as_a_file),
+    TEST(others_never_see_half_of_it),
     TEST(does_without_where_it_cannot_be),
     TEST(children_of_the_dormant_make_none),
     TEST(it_goes_on_without_an_environment),
