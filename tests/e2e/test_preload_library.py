@@ -304,11 +304,14 @@ def test_ps(inside, tmp_path):
 
 
 def ring_in(folder):
-    """The file of a process, once it has made one."""
+    """The file of a process, once it has made one and written its header."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         for path in folder.glob("*.ring"):
-            return open(path, "r+b")
+            file = open(path, "r+b")
+            if os.pread(file.fileno(), 8, 0) == MAGIC.to_bytes(8, "little"):
+                return file
+            file.close()
         time.sleep(0.01)
     raise AssertionError("no file was found")
 
