@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "cli/run_output.h"
 #include "cli/run_program.h"
 #include "cli/run_segments.h"
+#include "cli/run_signals.h"
 #include "cli/terminal.h"
 #include "inproc/segment_reader.h"
 #include "query/time_range.h"
@@ -232,32 +232,18 @@ static void remove_folder(const char *path)
 
 /* ---- While it runs ---- */
 
-static int block_signals(struct run *run, struct error *err)
-{
-    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                  SIGUSR2, SIGCHLD, SIGALRM, SIGWINCH};
-    struct sigaction child = {.sa_handler = SIG_DFL}, inherited;
-    sigset_t set;
-
-    /* Ignored, it would not come, and nobody could be waited for. */
-    if (sigaction(SIGCHLD, &child, &inherited) == 0)
-        run->environment.ignores_children = inherited.sa_handler == SIG_IGN;
-    sigemptyset(&set);
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        sigaddset(&set, numbers[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? error_set(err, -errno, "could not wait for signals: %s", strerror(errno)) : fd;
-}
-
 /* As the first process of a container it is everybody's parent. */
 static void reap(struct run *run)
 {
     int status;
 
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
         if (pid != run->pid)
             continue;
+        if (WIFSTOPPED(status)) {
+            run_signals_stop_with(pid);
+            continue;
+        }
         run->status = status;
         run->has_ended = true;
     }
@@ -274,13 +260,13 @@ static void take_signal(struct run *run, const struct signalfd_siginfo *s)
         run_segments_switch(run->segments, run->segments_options.is_on);
         warn(run, run->segments_options.is_on ? "sampling is on" : "sampling is off");
         break;
-    case SIGWINCH:
+    case SIGCONT:
+        run_signals_continue(run->pid);
         break;
     default:
-        /* What the terminal sends, it sends to the command as well. */
-        if (!run->has_ended && s->ssi_code != SI_KERNEL)
+        if (!run->has_ended && run_signals_is_for_command(s, run->pid))
             kill(run->pid, (int)s->ssi_signo);
-        if (run->has_ended)
+        if (run->has_ended && (s->ssi_signo == SIGINT || s->ssi_signo == SIGTERM))
             stop_sending = 1;
     }
 }
@@ -327,27 +313,12 @@ static void on_signal(int signo)
     stop_sending = 1;
 }
 
-static void let_signals_stop(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigset_t set;
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
 static void tell(struct run *run)
 {
     CLEANUP(buf_done) struct buf summary = {0};
     CLEANUP(buf_done) struct buf trouble = {0};
 
-    let_signals_stop();
+    run_signals_let_go(on_signal);
     run_output_finish(run->output, &stop_sending, &summary, &trouble);
     struct run_counts n = run_segments_counts(run->segments);
     if (n.failed > 0)
@@ -379,7 +350,7 @@ static int start(struct run *run, struct error *err)
     run->segments = run_segments_new(&run->segments_options, err);
     if (!run->segments)
         return -EIO;
-    run->signals = block_signals(run, err);
+    run->signals = run_signals_open(err);
     return run->signals < 0 ? run->signals : 0;
 }
 
@@ -415,5 +386,8 @@ int cmd_run(const struct command *self, struct options *o)
     follow(&run);
     tell(&run);
     end(&run);
-    return WIFEXITED(run.status) ? WEXITSTATUS(run.status) : 128 + WTERMSIG(run.status);
+    if (WIFEXITED(run.status))
+        return WEXITSTATUS(run.status);
+    run_signals_die_by(WTERMSIG(run.status));
+    return 128 + WTERMSIG(run.status);
 }

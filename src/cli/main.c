@@ -18,6 +18,7 @@
 #include "cli/load.h"
 #include "cli/query_verbs.h"
 #include "cli/remote.h"
+#include "cli/run_signals.h"
 #include "cli/selection.h"
 #include "cli/store_files.h"
 #include "cli/terminal.h"
@@ -463,6 +464,7 @@ static const struct command *find_dashed(int argc, char **argv, bool *ret_has_re
 
 int main(int argc, char **argv)
 {
+    run_signals_remember();
     hash_randomize();
     /* Blocks of a few MB come from the heap, where freed pages are used again: on small profiles
      * first touches of fresh pages would cost as much as reading does. */

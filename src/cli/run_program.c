@@ -5,17 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "cli/run_signals.h"
 
 #define LIBRARY        "libvesta-preload.so"
 #define LIBRARY_MUSL   "libvesta-preload-musl.so"
@@ -232,15 +233,13 @@ static void set_environment(const struct run_environment *e)
     setenv("VESTA_PRELOAD_OFF", e->is_off ? "1" : "0", 1);
 }
 
-static _Noreturn void become(char *const *argv, const struct run_environment *e, int tell)
+/* In the child. An alarm outlives exec, but not fork. */
+static _Noreturn void become(char *const *argv, const struct run_environment *e,
+                             const struct itimerval *alarm, int tell)
 {
-    sigset_t none;
-
     set_environment(e);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGCHLD, e->ignores_children ? SIG_IGN : SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    setitimer(ITIMER_REAL, alarm, NULL);
+    run_signals_restore();
     execvp(argv[0], argv);
     int why = errno;
     ssize_t n = write(tell, &why, sizeof(why));
@@ -249,13 +248,15 @@ static _Noreturn void become(char *const *argv, const struct run_environment *e,
 
 pid_t run_program_start(char *const *argv, const struct run_environment *e, struct error *err)
 {
+    struct itimerval alarm = {0};
     int pipes[2], why = 0;
 
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return error_set(err, -errno, "could not start \"%s\": %s", argv[0], strerror(errno));
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, &alarm);
     pid_t pid = fork();
     if (pid == 0)
-        become(argv, e, pipes[1]);
+        become(argv, e, &alarm, pipes[1]);
     int failed = errno;
     close(pipes[1]);
     ssize_t n = pid > 0 ? read(pipes[0], &why, sizeof(why)) : 0;

@@ -312,12 +312,34 @@ def test_as_the_first_process_it_takes_care_of_orphans(tmp_path):
     assert (done.returncode, done.stdout) == (3, b""), done
 
 
-def test_an_ignored_sigchld_stays_ignored_and_stops_nothing(tmp_path):
-    done = subprocess.run([BUILD / "vesta", "run", "-o", tmp_path, "--quiet", "--", "grep", "SigIgn",
-                           "/proc/self/status"], stdout=subprocess.PIPE, env={**os.environ, **ENV},
-                          timeout=30, check=True,
-                          preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-    assert int(done.stdout.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
+def inherited(tmp_path, prepare, *command):
+    """What a command prints that has what prepare() did to the process."""
+    return subprocess.run([BUILD / "vesta", "run", "-o", tmp_path, "--quiet", "--", *command],
+                          stdout=subprocess.PIPE, env={**os.environ, **ENV}, timeout=30, check=True,
+                          preexec_fn=prepare).stdout.decode()
+
+
+def test_what_the_command_inherits_is_what_vesta_run_inherited(tmp_path):
+    def prepare():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGRTMIN])
+        signal.alarm(1000)
+    show = ["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"]
+    told = {line.split()[0]: int(line.split()[1], 16)
+            for line in inherited(tmp_path, prepare, *show).splitlines()}
+
+    def bits(*numbers):
+        return sum(1 << n - 1 for n in numbers)
+    assert told["SigBlk:"] == bits(signal.SIGUSR1, signal.SIGRTMIN)
+    assert told["SigIgn:"] & bits(signal.SIGCHLD, signal.SIGPIPE) == bits(signal.SIGCHLD,
+                                                                         signal.SIGPIPE)
+    plain = {line.split()[0]: int(line.split()[1], 16)
+             for line in inherited(tmp_path, None, *show).splitlines()}
+    assert plain["SigBlk:"] == 0 and plain["SigIgn:"] & bits(signal.SIGCHLD, signal.SIGPIPE) == 0
+    left = inherited(tmp_path, prepare, sys.executable, "-c",
+                     "import signal; print(signal.getitimer(signal.ITIMER_REAL)[0])")
+    assert 0 < float(left) <= 1000
 
 
 def test_a_library_may_be_anywhere(tmp_path):
@@ -338,7 +360,7 @@ def test_what_was_preloaded_stays_and_the_terminal_is_the_commands(tmp_path):
 
 
 def test_exit_codes_and_usage(tmp_path):
-    assert run("-o", tmp_path, "--quiet", "--", "sh", "-c", "kill -KILL $$").code == 128 + 9
+    assert run("-o", tmp_path, "--quiet", "--", "sh", "-c", "kill -KILL $$").code == -signal.SIGKILL
     assert run("-o", tmp_path, "--", "no-such-command").code == 127
     assert run("-o", tmp_path, "--", tmp_path).code == 126
     assert run().code == 2
@@ -358,13 +380,87 @@ def start(tmp_path, *args, command=("sleep", "60")):
                             stderr=subprocess.PIPE)
 
 
-def test_signals_are_passed_on(tmp_path):
-    script = "trap 'echo got it; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+@pytest.mark.parametrize("name", ["TERM", "WINCH", "ALRM", "HUP"])
+def test_signals_are_passed_on(tmp_path, name):
+    script = f"trap 'echo got it; exit 3' {name}; echo ready; while :; do sleep 0.05; done"
     process = start(tmp_path, command=("sh", "-c", script))
     assert process.stdout.readline() == b"ready\n"
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(getattr(signal, f"SIG{name}"))
     out, _ = process.communicate(timeout=30)
     assert out == b"got it\n" and process.returncode == 3
+
+
+def test_a_signal_that_ends_the_command_ends_vesta_run_after_all_is_written(tmp_path):
+    done = run("-o", tmp_path, "--interval", "1KiB", "--", "sh", "-c", "kill -TERM $$")
+    assert done.code == -signal.SIGTERM and b"allocated:" in done.err
+    assert files(tmp_path, "alloc")
+    # The first process of a container is not ended by a signal.
+    done = apart("-p", "-f", script=f"exec {VESTA} run -o {tmp_path} -- sh -c 'kill -TERM $$'")
+    assert done.returncode == 128 + signal.SIGTERM
+
+
+def test_what_a_command_sends_to_its_group_comes_once(tmp_path):
+    script = """trap 'n=$((n + 1))' TERM; kill -TERM 0
+                for i in 1 2 3 4 5 6; do sleep 0.05; done; echo $n"""
+    done = subprocess.run([BUILD / "vesta", "run", "-o", tmp_path, "--", "sh", "-c", script],
+                          env={**os.environ, **ENV}, capture_output=True, timeout=30,
+                          start_new_session=True)
+    assert (done.returncode, done.stdout) == (0, b"1\n"), done
+
+
+# The first process of a session with a terminal: what follows it runs in front of that.
+IN_FRONT = """
+import os, signal, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+pid = os.fork()
+if pid == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status = os.waitpid(pid, os.WUNTRACED)
+assert os.WIFSTOPPED(status), status
+os.kill(pid, signal.SIGCONT)
+_, status = os.waitpid(pid, os.WUNTRACED)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def on_terminal(*command):
+    """Starts a command as the first of a terminal of its own: its pid, and the other side."""
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        os.execve(command[0], [str(c) for c in command], {**os.environ, **ENV})
+    return pid, terminal
+
+
+def ended(pid):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("it did not end")
+
+
+def test_a_terminal_that_goes_takes_the_command_along(tmp_path):
+    said = tmp_path / "said"
+    script = f"trap 'echo bye > {said}; exit 3' HUP; echo ready; while :; do sleep 0.05; done"
+    pid, terminal = on_terminal(BUILD / "vesta", "run", "-o", tmp_path, "--", "sh", "-c", script)
+    assert b"ready" in os.read(terminal, 100)
+    os.close(terminal)
+    assert ended(pid) == 3 and said.read_text() == "bye\n"
+
+
+def test_a_command_that_stops_gives_the_terminal_back(tmp_path):
+    pid, terminal = on_terminal(sys.executable, "-c", IN_FRONT, BUILD / "vesta", "run", "-o", tmp_path,
+                                "--quiet", "--", "sh", "-c", "kill -STOP $$; exit 5")
+    try:
+        assert ended(pid) == 5
+    finally:
+        os.close(terminal)
 
 
 def test_sampling_is_switched_on_and_off(tmp_path):
