@@ -403,7 +403,7 @@ CASE(wrong_frame_pointers_end_softly)
     s.ours_only = true;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         shape_without_tables(take_stacks, &s, wrong[i]);
-        CHECK(t, strncmp(names_of(&s), "shape_without_tables", 20) == 0);
+        CHECK(t, memcmp(names_of(&s), "shape_without_tables", 20) == 0);
         CHECK(t, s.n_ours < 10 || (s.flags & PRELOAD_STACK_CUT));
         CHECK(t, s.flags != 0);
     }
