@@ -289,6 +289,15 @@ static const struct parse_facts *main_facts(const struct process *p)
     return NULL;
 }
 
+static void add_libraries(const struct process_table *t, struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++) {
+        const struct code_file *f = p->mappings[i].file;
+        if (f && f->state == CODE_FILE_KNOWN && f->parsed.facts.runtime[0] != '\0')
+            identity_add_library(p->identity, t->o.rules, &f->parsed.facts);
+    }
+}
+
 static bool is_node(const struct process *p)
 {
     for (uint32_t i = 0; i < p->n_mappings; i++) {
@@ -625,6 +634,7 @@ static void settle(struct process_table *t, struct process *p)
         p->is_go = facts && facts->is_go;
         p->is_node = is_node(p);
         identity_add_facts(p->identity, t->o.rules, facts);
+        add_libraries(t, p);
         p->generation = 0;
         p->is_changed = false;
         t->o.known(t->o.arg, p);

@@ -537,6 +537,16 @@ void identity_add_facts(struct identity *i, const struct identity_rules *r,
     buf_done(&d.room);
 }
 
+void identity_add_library(struct identity *i, const struct identity_rules *r,
+                          const struct parse_facts *facts)
+{
+    struct finding d = {.rules = r, .to = i};
+
+    if (i && bytes_are(identity_value(i, "process.runtime.name"), facts->runtime))
+        put_instead(&d, "process.runtime.version", facts->runtime_version);
+    buf_done(&d.room);
+}
+
 void identity_free(struct identity *i)
 {
     if (!i)

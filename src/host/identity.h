@@ -28,8 +28,8 @@
  */
 struct agent_config;
 
-/* The configuration's include, exclude, node.attach, type_rules, rules, env_attributes and resource, compiled.
- * -EINVAL names the key and what is wrong. `c` must outlive them. */
+/* The configuration's include, exclude, node.attach, type_rules, rules, env_attributes and
+ * resource, compiled. -EINVAL names the key and what is wrong. `c` must outlive them. */
 struct identity_rules;
 int identity_rules_new(const struct agent_config *c, struct identity_rules **ret,
                        struct error *err);
@@ -58,6 +58,9 @@ struct identity *identity_new(const struct identity_rules *r, const struct inspe
  */
 void identity_add_facts(struct identity *i, const struct identity_rules *r,
                         const struct parse_facts *facts);
+/* What a library of it says, if it is the runtime: Debian's node is but a call into libnode.so. */
+void identity_add_library(struct identity *i, const struct identity_rules *r,
+                          const struct parse_facts *facts);
 void identity_free(struct identity *i); /* NULL is fine */
 DEFINE_CLEANUP(struct identity *, identity_free)
 

@@ -373,6 +373,28 @@ static void versions_and_builds_are_found(struct test *t)
     forget(&k);
 }
 
+/* Java's launcher and Debian's node know nothing of themselves. */
+static void the_library_that_is_the_runtime_tells_its_version(struct test *t)
+{
+    struct parse_facts none = {0}, node = {.runtime = "nodejs", .runtime_version = "20.19.2"},
+                       jvm = {.runtime = "jvm", .runtime_version = "21"};
+    struct given g = {.exe = "/usr/bin/node", .facts = &none};
+    struct known k;
+
+    know(t, &g, &k);
+    CHECK_STR(t, value(&k, "process.runtime.name"), "nodejs");
+    identity_add_library(k.found, k.rules, &jvm);
+    CHECK_STR(t, value(&k, "process.runtime.version"), "");
+    identity_add_library(k.found, k.rules, &node);
+    CHECK_STR(t, value(&k, "process.runtime.version"), "20.19.2");
+    forget(&k);
+    g.environ = BYTES("OTEL_RESOURCE_ATTRIBUTES=process.runtime.version=mine\0");
+    know(t, &g, &k);
+    identity_add_library(k.found, k.rules, &node);
+    CHECK_STR(t, value(&k, "process.runtime.version"), "mine");
+    forget(&k);
+}
+
 static void filters_decide_who_is_wanted(struct test *t)
 {
     static const struct {
@@ -781,6 +803,7 @@ static const struct test_case cases[] = {
     TEST(one_fault_makes_all_claims_void),
     TEST(hostile_texts_are_made_sound),
     TEST(versions_and_builds_are_found),
+    TEST(the_library_that_is_the_runtime_tells_its_version),
     TEST(filters_decide_who_is_wanted),
     TEST(types_are_added_by_rule),
     TEST(who_may_be_attached_to_is_named),
