@@ -11,11 +11,13 @@
 
 #undef mmap64 /* musl's is a macro */
 
-/* Must be small enough to be inlined: it asks who called the hook. */
+/* Must be small enough to be inlined: it asks who called the hook. Until the allocator is known it
+ * is taken for it: mimalloc 3 maps its first memory before anybody asks it for any. */
 static inline __attribute__((always_inline)) bool is_programs_own(void)
 {
     const void *caller = __builtin_return_address(0);
-    return !range_has(&preload_allocator, caller) && !range_has(&preload_itself, caller);
+    return preload_allocator.end != 0 && !range_has(&preload_allocator, caller) &&
+           !range_has(&preload_itself, caller);
 }
 
 /*

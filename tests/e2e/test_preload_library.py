@@ -18,7 +18,7 @@ SOURCES = ROOT / "tests" / "preload"
 GLIBC = BUILD / "libvesta-preload.so"
 MUSL = BUILD / "libvesta-preload-musl.so"
 ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4",
-              "mimalloc": "libmimalloc.so.2"}
+              "mimalloc": "libmimalloc.so.[23]"}
 WORLDS = ["glibc", *ALLOCATORS, "musl"]
 MAGIC = 0x52504154534556
 ALLOC, LIVE, LOCK, THREAD = 1, 2, 3, 4
@@ -76,8 +76,7 @@ def segments(folder):
 def find_allocator(name):
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
                    "/usr/lib", "/usr/local/lib"):
-        path = pathlib.Path(folder) / ALLOCATORS[name]
-        if path.exists():
+        for path in pathlib.Path(folder).glob(ALLOCATORS[name]):
             return path
     return pytest.skip(f"{name} is not installed")
 
