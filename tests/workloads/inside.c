@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vesta/vesta.h>
 
-#define NOINLINE __attribute__((noinline))
+#define NOINLINE __attribute__((noipa)) /* its name and its stack are what is looked for */
 #define WAITERS  3
 #define ROUNDS   8
 #define MEMORY   (PROT_READ | PROT_WRITE)
