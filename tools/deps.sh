@@ -33,18 +33,22 @@ build|cmd node|nodejs|bundles and packs the web UI; in tests, makes fresh heap s
 build|cmd npm|npm|fetches what the web UI is built with; in tests, programs to compare with
 build|cmd python3|python3|puts files into programs; runs the end-to-end tests
 test|py pytest|python3-pytest|runs the end-to-end tests
+test|py ensurepip|python3-venv|programs in Python to compare with
 test|fuzzer|FUZZER_RUNTIME|what fuzz targets link
 test|cmd go|golang-go|go tool pprof, to compare with
 test|cmd chromium|chromium|opens flame graphs in a real browser
 test|cmd curl|curl|sends what users send
 test|cmd h2load|nghttp2-client|an independent HTTP/2 client
+test|cmd zstd|zstd|packs what is sent
 test|cmd openssl|openssl|makes certificates
 test|cmd dot|graphviz|draws call graphs
+test|cmd callgrind_annotate|valgrind|reads what is written for it
 test|cmd gdb|gdb|an independent view of stacks
 test|cmd g++|g++|programs to profile
 test|cmd rustc|rustc|programs to profile
 test|cmd musl-gcc|musl-tools|programs without glibc to profile
 test|cmd perf|linux-perf|costs to compare with
+test|cmd ps|procps|a program to profile, and what tests look at processes with
 test|cmd objdump|binutils|an independent view of binaries
 test|lib libjemalloc.so|libjemalloc-dev|an allocator that programs bring
 test|lib libtcmalloc.so|libgoogle-perftools-dev|another
