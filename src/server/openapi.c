@@ -241,7 +241,12 @@ static void write_components(struct json_writer *w)
 
 static bool is_repeated(struct bytes name)
 {
-    return bytes_are(name, "by") || bytes_are(name, "under");
+    static const char *const names[] = {"by", "under", "tagfocus", "tagignore"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (bytes_are(name, names[i]))
+            return true;
+    return false;
 }
 
 static void write_param_schema(struct json_writer *w, struct bytes name)

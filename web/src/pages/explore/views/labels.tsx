@@ -3,12 +3,9 @@
 
 import { useMemo } from "preact/hooks";
 import { askLabels, askTimeline, isNarrow, type Timeline } from "../../../api/questions";
-import { detail, href, pageState, patchScope, patchView, state, ticks } from "../../../app";
-import { isMatch, searchPattern } from "../../../core/text_match";
-import { countText, shareText } from "../../../core/units";
+import { href, pageState, patchScope, state, ticks } from "../../../app";
 import type { Matcher, Scope, State } from "../../../core/url";
-import { type Column, DataTable, sortRows } from "../../../parts/data_table";
-import { Amount } from "../../../parts/figures";
+import type { Column } from "../../../parts/data_table";
 import { FrameName } from "../../../parts/frame_name";
 import { Sparkline } from "../../../parts/sparkline";
 import { ErrorBox, Loading, Skeleton } from "../../../parts/states";
@@ -16,6 +13,7 @@ import { useQuery } from "../../../parts/use_query";
 import { questionKey, WideNote } from "./common";
 import { SampleValues } from "./sample_values";
 import { SplitChoice, useTags } from "./split_choice";
+import { amountColumns, usePattern, ValuesTable } from "./values_table";
 import "./labels.css";
 
 const MOST_VALUES = 500;
@@ -124,25 +122,7 @@ function labelColumns(
                     <FrameName name={r.value} pattern={pattern} />
                 ),
         },
-        {
-            key: "total",
-            title: "Total",
-            kind: "number",
-            width: "80px",
-            onlyWide: true,
-            sort: (r) => r.total,
-            cell: (r) => <Amount value={r.total} unit={unit} />,
-            exact: (r) => `${countText(r.total)} ${unit}`,
-        },
-        {
-            key: "share",
-            title: "Share",
-            kind: "number",
-            width: "80px",
-            sort: (r) => r.total,
-            cell: (r) => shareText(r.total, whole),
-            bar: (r) => (whole === 0 ? 0 : r.total / whole),
-        },
+        ...amountColumns<Row>(unit, whole, { isTotalWide: true, shareWidth: "80px" }),
         {
             key: "time",
             title: "Over time",
@@ -170,7 +150,7 @@ function Breakdown(props: { label: string; scope: Scope }) {
         (signal) => askTimeline(scope, { by: label, limit: MOST_VALUES }, signal),
         ticks.value,
     );
-    const pattern = useMemo(() => searchPattern(view.search), [view.search]);
+    const pattern = usePattern();
     const rows = useMemo(() => (q.data ? labelRows(q.data, label) : []), [q.data, label]);
     const whole = rows.reduce((sum, r) => sum + r.total, 0);
     const unit = q.data?.unit ?? "";
@@ -178,33 +158,23 @@ function Breakdown(props: { label: string; scope: Scope }) {
         () => labelColumns(label, unit, whole, rows.length, pattern),
         [label, unit, whole, rows.length, pattern],
     );
-    const order = columns.some((c) => c.key === view.order.replace(/^-/, ""))
-        ? view.order
-        : "total";
-    const shown = useMemo(() => {
-        const sorted = sortRows(rows, columns, order);
-        return pattern ? sorted.filter((r) => isMatch(pattern, r.value)) : sorted;
-    }, [rows, columns, order, pattern]);
     if (q.error) return <ErrorBox error={q.error} retry={q.retry} />;
     if (!q.data) return <Skeleton rows={8} />;
     return (
         <Loading isOld={q.isOld}>
-            <DataTable
-                label={`Values of ${label}`}
+            <ValuesTable
+                name={label}
                 columns={columns}
-                rows={shown}
+                rows={rows}
                 allRows={q.data.all_groups}
-                order={order}
-                onOrder={(o) => patchView({ order: o })}
+                pattern={pattern}
+                whole={whole}
+                unit={unit}
+                nameOf={(r) => r.value}
                 rowKey={(r) => r.value}
                 onOpen={(r) =>
                     patchScope(withMatcher(scope, { name: label, op: "=", value: r.value }))
                 }
-                onHover={(r) => {
-                    detail.value = r
-                        ? { name: `${label}=${r.value}`, total: r.total, of: whole, unit }
-                        : null;
-                }}
             />
         </Loading>
     );

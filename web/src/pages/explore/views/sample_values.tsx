@@ -4,15 +4,14 @@
 
 import { useMemo } from "preact/hooks";
 import type { Tag, Tags } from "../../../api/questions";
-import { addFilter, detail, patchView, state } from "../../../app";
-import { isMatch, searchPattern } from "../../../core/text_match";
-import { countText, shareText } from "../../../core/units";
+import { addFilter, patchView } from "../../../app";
+import { countText } from "../../../core/units";
 import type { Filter } from "../../../core/url";
-import { type Column, DataTable, sortRows } from "../../../parts/data_table";
-import { Amount } from "../../../parts/figures";
+import type { Column } from "../../../parts/data_table";
 import { FrameName } from "../../../parts/frame_name";
 import { Command, Empty, ErrorBox, Loading, Skeleton } from "../../../parts/states";
 import type { Query } from "../../../parts/use_query";
+import { amountColumns, usePattern, ValuesTable } from "./values_table";
 
 export interface TagRow {
     key: string;
@@ -89,7 +88,7 @@ function tagColumns(tag: string, unit: string, whole: number, n: number, pattern
             key: "name",
             title: tag,
             kind: "text",
-            width: "minmax(120px, 2fr)",
+            width: "minmax(96px, 2fr)",
             sort: (r) => r.name,
             cell: (r) =>
                 r.isReal && r.name !== "" ? (
@@ -98,24 +97,7 @@ function tagColumns(tag: string, unit: string, whole: number, n: number, pattern
                     <span class="muted">{r.name || "(empty)"}</span>
                 ),
         },
-        {
-            key: "total",
-            title: "Total",
-            kind: "number",
-            width: "80px",
-            sort: (r) => r.total,
-            cell: (r) => <Amount value={r.total} unit={unit} />,
-            exact: (r) => `${countText(r.total)} ${unit}`,
-        },
-        {
-            key: "share",
-            title: "Share",
-            kind: "number",
-            width: "minmax(80px, 1fr)",
-            sort: (r) => r.total,
-            cell: (r) => shareText(r.total, whole),
-            bar: (r) => (whole === 0 ? 0 : r.total / whole),
-        },
+        ...amountColumns<TagRow>(unit, whole),
         {
             key: "actions",
             title: "Go on with",
@@ -129,34 +111,23 @@ function tagColumns(tag: string, unit: string, whole: number, n: number, pattern
 
 function Values(props: { tag: Tag; whole: number; unit: string }) {
     const { tag, whole, unit } = props;
-    const { view } = state.value;
-    const pattern = useMemo(() => searchPattern(view.search), [view.search]);
+    const pattern = usePattern();
     const rows = useMemo(() => tagRows(tag), [tag]);
     const columns = useMemo(
         () => tagColumns(tag.name, unit, whole, rows.length, pattern),
         [tag.name, unit, whole, rows.length, pattern],
     );
-    const order = columns.some((c) => c.key === view.order.replace(/^-/, ""))
-        ? view.order
-        : "total";
-    const shown = useMemo(() => {
-        const sorted = sortRows(rows, columns, order);
-        return pattern ? sorted.filter((r) => isMatch(pattern, r.name)) : sorted;
-    }, [rows, columns, order, pattern]);
     return (
-        <DataTable
-            label={`Values of ${tag.name}`}
+        <ValuesTable
+            name={tag.name}
             columns={columns}
-            rows={shown}
-            order={order}
-            onOrder={(o) => patchView({ order: o })}
+            rows={rows}
+            pattern={pattern}
+            whole={whole}
+            unit={unit}
+            nameOf={(r) => r.name}
             rowKey={(r) => r.key}
             onOpen={(r) => r.only && addFilter(r.only)}
-            onHover={(r) => {
-                detail.value = r
-                    ? { name: `${tag.name}=${r.name}`, total: r.total, of: whole, unit }
-                    : null;
-            }}
         />
     );
 }
