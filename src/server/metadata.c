@@ -266,7 +266,8 @@ int metadata_labels(const struct metadata *m, const struct profile *p, struct ar
                          from + m->n_given + m->n_own, m->config->labels_max);
     c.n = labels_normalize(c.all, c.n);
     if (label_value(c.all, c.n, BYTES(LABEL_SERVICE)).len == 0 && c.n < COLLECTED_MAX) {
-        c.all[c.n++] = (struct label){BYTES(LABEL_SERVICE), unknown_service(&c, arena)};
+        struct bytes name = unknown_service(&c, arena); /* looks at all, so it comes first */
+        c.all[c.n++] = (struct label){BYTES(LABEL_SERVICE), name};
         c.n = labels_normalize(c.all, c.n);
     }
     int r = check_limits(&c, m->config, err);
