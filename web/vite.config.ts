@@ -19,5 +19,5 @@ export default defineConfig({
         // `npm run dev` beside a server that runs on its usual port.
         proxy: { "/api": "http://127.0.0.1:4040" },
     },
-    test: { include: ["test/**/*.test.ts"], environment: "node" },
+    test: { include: ["test/**/*.test.ts"], environment: "node", testTimeout: 60_000 },
 } as Parameters<typeof defineConfig>[0]);
