@@ -5,6 +5,7 @@
 export interface SpanContext {
     traceId: string;
     spanId: string;
+    isRemote?: boolean;
 }
 
 /** What is read of a span. The SDK's own spans have more than the API says: all of it is optional. */
@@ -53,6 +54,8 @@ export function routeOf(span: Span): string | undefined {
     return /^[A-Z]+ (\/[^\s?#]*)([?#]\S*)?$/.exec(span.name)?.[1];
 }
 
+/** Undefined where the parent is elsewhere: its route is not that of what runs here. */
 export function parentOf(span: Span): string | undefined {
+    if (span.parentSpanContext?.isRemote) return undefined;
     return span.parentSpanContext?.spanId ?? span.parentSpanId;
 }

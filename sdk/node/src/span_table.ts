@@ -13,7 +13,7 @@ const SWEEP_AT = 512;
 const MAX_OPEN = 1 << 13;
 const MAX_DEPTH = 32;
 /** A caller's span was entered shortly before, or its route is not found. */
-const MAX_LOOK_BACK = 4096;
+const KEPT_BEFORE = 4096;
 const MAX_ROUTES = 1 << 12;
 
 const TRACE = 32;
@@ -31,6 +31,8 @@ export interface SpanTable {
     numberOf(span: Span): number;
     /** Undefined where it has made room for others, or where the span's ids are no ids. */
     get(number: number): ActiveSpan | undefined;
+    /** The same for many at once, as spans are now: what was found is remembered. */
+    reader(): (number: number) => ActiveSpan | undefined;
     /** The newest number; 0 where there is none. */
     last(): number;
     /** Numbers before this one may make room, but for those that were shortly before. */
@@ -75,7 +77,7 @@ interface OpenSpan {
 export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): SpanTable {
     const routeNames = createRouteNames();
     let size = 0; // of the arrays: a power of two
-    let ids = new Uint8Array(0);
+    let ids = Buffer.alloc(0);
     let routes = new Uint16Array(0);
     let open: OpenSpan[] = []; // routes are told late: until they have ended; by number
     let sweepAt = SWEEP_AT;
@@ -85,7 +87,7 @@ export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): Sp
 
     function empty(): void {
         size = Math.min(capacity, least);
-        ids = new Uint8Array(size * ROOM);
+        ids = Buffer.alloc(size * ROOM);
         routes = new Uint16Array(size);
         open = [];
         sweepAt = SWEEP_AT;
@@ -110,7 +112,7 @@ export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): Sp
     function makeRoom(): void {
         if (last - first < size) return;
         if (size < capacity) {
-            ids = move(ids, new Uint8Array(2 * size * ROOM), ROOM);
+            ids = move(ids, Buffer.alloc(2 * size * ROOM), ROOM);
             routes = move(routes, new Uint16Array(2 * size), 1);
             size *= 2;
         } else {
@@ -122,8 +124,8 @@ export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): Sp
         for (let i = 0; i < length; i++) ids[at + i] = text === undefined ? 0 : text.charCodeAt(i);
     }
 
-    function read(at: number, length: number): string {
-        return String.fromCharCode(...ids.subarray(at, at + length));
+    function text(at: number, length: number): string {
+        return ids.toString("latin1", at, at + length);
     }
 
     function isRemembered(number: number): boolean {
@@ -157,30 +159,81 @@ export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): Sp
         if (!found.span.isRecording()) open.splice(low, 1);
     }
 
-    function hasSpanId(number: number, id: number): boolean {
-        const at = placeOf(number) * ROOM + TRACE;
-        for (let i = 0; i < SPAN; i++) if (ids[at + i] !== ids[id + i]) return false;
+    function isSameText(one: number, other: number, length: number): boolean {
+        for (let i = 0; i < length; i++) if (ids[one + i] !== ids[other + i]) return false;
         return true;
     }
 
-    /** The number of the span above; 0 where it is not known. */
-    function parentNumber(number: number): number {
-        const id = placeOf(number) * ROOM + TRACE + SPAN;
-        if (ids[id] === 0) return 0;
-        const oldest = Math.max(first, number - MAX_LOOK_BACK);
-        for (let n = number - 1; n >= oldest; n--) if (hasSpanId(n, id)) return n;
-        return 0;
+    function hashOf(at: number): number {
+        let hash = 0;
+        for (let i = 0; i < SPAN; i++) hash = Math.imul(hash ^ ids[at + i]!, 0x01000193);
+        return hash ^ (hash >>> 15);
     }
 
-    function route(of: number): string | undefined {
-        let number = of;
-        for (let depth = 0; number !== 0 && depth < MAX_DEPTH; depth++) {
+    /** Finds the span above; 0 where it is not known. To look through all that came before would take
+     * long for each that is not there: they are sorted by their ids once, where one is looked for. */
+    function parentFinder(): (number: number) => number {
+        let slots = new Float64Array(0); // of numbers; the newest of a span
+        let mask = 0;
+        const placeFor = (trace: number, span: number): number => {
+            let slot = hashOf(span) & mask;
+            for (; slots[slot] !== 0; slot = (slot + 1) & mask) {
+                const at = placeOf(slots[slot]!) * ROOM;
+                if (isSameText(at + TRACE, span, SPAN) && isSameText(at, trace, TRACE)) break;
+            }
+            return slot;
+        };
+        const sort = (): void => {
+            let room = 2;
+            while (room < 2 * (last - first + 1)) room *= 2;
+            slots = new Float64Array(room);
+            mask = room - 1;
+            for (let number = first; number <= last; number++) {
+                const at = placeOf(number) * ROOM;
+                slots[placeFor(at, at + TRACE)] = number;
+            }
+        };
+        return (number) => {
+            const at = placeOf(number) * ROOM;
+            if (ids[at + TRACE + SPAN] === 0) return 0;
+            if (mask === 0) sort();
+            return slots[placeFor(at, at + TRACE + SPAN)]!;
+        };
+    }
+
+    /** Of a span, or of the nearest above it that has one. */
+    function routeReader(): (number: number) => string | undefined {
+        const parentNumber = parentFinder();
+        const known = new Map<number, string | undefined>();
+        const read = (number: number, depth: number): string | undefined => {
+            if (known.has(number)) return known.get(number);
             refreshIfOpen(number);
-            const name = routeNames.nameOf(routes[placeOf(number)]!);
-            if (name !== undefined) return name;
-            number = parentNumber(number);
-        }
-        return undefined;
+            let name = routeNames.nameOf(routes[placeOf(number)]!);
+            if (name === undefined && depth < MAX_DEPTH) {
+                const above = parentNumber(number);
+                if (above !== 0 && above !== number) name = read(above, depth + 1);
+            }
+            known.set(number, name);
+            return name;
+        };
+        return (number) => read(number, 0);
+    }
+
+    function reader(): (number: number) => ActiveSpan | undefined {
+        const routeOfNumber = routeReader();
+        const known = new Map<number, ActiveSpan | undefined>();
+        const read = (number: number): ActiveSpan | undefined => {
+            if (!isRemembered(number)) return undefined;
+            const at = placeOf(number) * ROOM;
+            const link = { traceId: text(at, TRACE), spanId: text(at + TRACE, SPAN) };
+            if (!isId(link.traceId) || !isId(link.spanId)) return undefined;
+            const found = routeOfNumber(number);
+            return found === undefined ? { link } : { link, attributes: { "http.route": found } };
+        };
+        return (number) => {
+            if (!known.has(number)) known.set(number, read(number));
+            return known.get(number);
+        };
     }
 
     empty();
@@ -201,17 +254,11 @@ export function createSpanTable(capacity = CAPACITY, least = FIRST_CAPACITY): Sp
             if (!isSaid && open.push({ number, span }) >= sweepAt) sweep();
             return number;
         },
-        get(number) {
-            if (!isRemembered(number)) return undefined;
-            const at = placeOf(number) * ROOM;
-            const link = { traceId: read(at, TRACE), spanId: read(at + TRACE, SPAN) };
-            if (!isId(link.traceId) || !isId(link.spanId)) return undefined;
-            const found = route(number);
-            return found === undefined ? { link } : { link, attributes: { "http.route": found } };
-        },
+        get: (number) => reader()(number),
+        reader,
         last: () => last,
         forget(number) {
-            first = Math.min(last + 1, Math.max(first, number - MAX_LOOK_BACK));
+            first = Math.min(last + 1, Math.max(first, number - KEPT_BEFORE));
         },
         openCount: () => open.length,
         clear: empty,

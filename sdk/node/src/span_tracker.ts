@@ -3,7 +3,7 @@
 import { performance } from "node:perf_hooks";
 import { distanceTo } from "./clock.js";
 import { watchContexts } from "./context_watch.js";
-import { type Context, contextManager, spanOf } from "./otel_api.js";
+import { type Context, type ContextManager, contextManager, spanOf } from "./otel_api.js";
 import { type ActiveSpan, createSpanTable } from "./span_table.js";
 import { createSwitchRing } from "./switch_ring.js";
 
@@ -28,6 +28,8 @@ export interface SpanTracker {
     begin(): SpanWindow;
     /** The span that was active at a moment of process.hrtime, in microseconds. */
     activeAt(monotonicMicros: number): ActiveSpan | undefined;
+    /** The same for many moments, all of them asked at once. */
+    reader(): (monotonicMicros: number) => ActiveSpan | undefined;
     stats(): SpanTrackerStats;
 }
 
@@ -53,6 +55,7 @@ export function createSpanTracker(
     let switches = 0;
     let dropped = 0;
     let errors = 0;
+    let watched: ContextManager | undefined;
     let stopWatching: (() => void) | undefined;
 
     let current = -1; // number of the active span; 0: none
@@ -71,10 +74,13 @@ export function createSpanTracker(
         },
     };
 
+    /** The app may have replaced what keeps its contexts. */
     function watch(): void {
-        if (stopWatching) return;
         const manager = contextManager();
-        if (manager) stopWatching = watchContexts(manager, watcher);
+        if (manager === watched) return;
+        stopWatching?.();
+        watched = manager;
+        stopWatching = manager && watchContexts(manager, watcher);
     }
 
     /** Keeps what windows that are open need. */
@@ -87,6 +93,7 @@ export function createSpanTracker(
         }
         stopWatching?.();
         stopWatching = undefined;
+        watched = undefined;
         ring.clear();
         table.clear();
         current = -1;
@@ -104,6 +111,14 @@ export function createSpanTracker(
         return forgotten;
     }
 
+    function reader(): (monotonicMicros: number) => ActiveSpan | undefined {
+        const read = table.reader();
+        return (monotonicMicros) => {
+            const number = ring.at(monotonicMicros / 1000 - distance);
+            return number === 0 ? undefined : read(number);
+        };
+    }
+
     return {
         begin() {
             watch();
@@ -118,10 +133,8 @@ export function createSpanTracker(
                 end: () => end(mark),
             };
         },
-        activeAt(monotonicMicros) {
-            const number = ring.at(monotonicMicros / 1000 - distance);
-            return number === 0 ? undefined : table.get(number);
-        },
+        activeAt: (monotonicMicros) => reader()(monotonicMicros),
+        reader,
         stats: () => ({ switches, dropped, errors }),
     };
 }

@@ -9,11 +9,12 @@ const NOBODY = new Set(["(program)", "(idle)", "(root)"]);
 /** Sets link and http.route of the samples that have a time. Says how many got a link. */
 export function joinSpans(profile: Profile, tracker: SpanTracker): number {
     let linked = 0;
+    const activeAt = tracker.reader();
     for (const sample of profile.samples) {
         if (sample.timeUnixNanos === undefined || sample.stack === 0) continue;
         const leaf = profile.frames[profile.stacks.frame[sample.stack] ?? -1];
         if (!leaf || (leaf.file === "" && NOBODY.has(leaf.name))) continue;
-        const active = tracker.activeAt(monotonicMicrosOf(sample.timeUnixNanos));
+        const active = activeAt(monotonicMicrosOf(sample.timeUnixNanos));
         if (!active) continue;
         sample.link = active.link;
         if (active.attributes) sample.attributes = { ...sample.attributes, ...active.attributes };

@@ -132,8 +132,8 @@ test("windows know what they lost", (t) => {
 
 function madeSpan(number, more = {}) {
     const spanId = number.toString(16).padStart(16, "0");
-    const span = { attributes: {}, open: true, ...more };
-    span.spanContext = () => ({ traceId: "ab".repeat(16), spanId });
+    const span = { attributes: {}, open: true, traceId: "ab".repeat(16), ...more };
+    span.spanContext = () => ({ traceId: span.traceId, spanId });
     span.isRecording = () => span.open;
     return span;
 }
@@ -171,7 +171,7 @@ test("a table lets go of spans that have ended, and of the oldest", () => {
 test("only samples of code get a span", () => {
     syncClock();
     const link = { traceId: "ab".repeat(16), spanId: "cd".repeat(8) };
-    const tracker = { activeAt: (time) => (time < 1000 ? { link } : undefined) };
+    const tracker = { reader: () => (time) => (time < 1000 ? { link } : undefined) };
     const frame = (name, file) => ({ name, file, line: 1, column: 0, startLine: 1, kind: "v8js" });
     const at = (stack, micros) => ({
         stack,
@@ -186,4 +186,48 @@ test("only samples of code get a span", () => {
     assert.equal(joinSpans(profile, tracker), 2);
     const linked = profile.samples.map((sample) => sample.link?.spanId === link.spanId);
     assert.deepEqual(linked, [true, false, true, false, false]);
+});
+
+test("a route comes from above, within the process and the trace", () => {
+    const table = createSpanTable();
+    const routed = { attributes: { "http.route": "/above" }, traceId: "ab".repeat(16) };
+    const above = madeSpan(1, routed).spanContext();
+    table.numberOf(madeSpan(1, routed));
+    const routeOf = (more) =>
+        table.reader()(table.numberOf(madeSpan(2, more)))?.attributes?.["http.route"];
+    assert.equal(routeOf({ parentSpanContext: above }), "/above");
+    assert.equal(routeOf({ parentSpanId: above.spanId }), "/above");
+    assert.equal(routeOf({ parentSpanContext: { ...above, isRemote: true } }), undefined);
+    assert.equal(routeOf({ parentSpanContext: above, traceId: "cd".repeat(16) }), undefined);
+});
+
+test("callers that are elsewhere are not looked for again and again", () => {
+    const table = createSpanTable();
+    const count = 20_000;
+    for (let i = 1; i <= count; i++) {
+        const parentSpanId = (0xabcd_0000 + i).toString(16).padStart(16, "0");
+        table.numberOf(madeSpan(i, { open: false, parentSpanId }));
+    }
+    const takes = Array.from({ length: 5 }, () => {
+        const from = performance.now();
+        const read = table.reader();
+        for (let i = 0; i < 6000; i++) assert.equal(read(count - i).attributes, undefined);
+        return performance.now() - from;
+    });
+    // To look through the 4,096 before each takes 100 ms and more.
+    assert.ok(Math.min(...takes) < 50, `${takes} ms`);
+});
+
+test("contexts that somebody else keeps from now on are watched, too", (t) => {
+    const enter = fakeOpenTelemetry(t);
+    const tracker = createSpanTracker();
+    const first = tracker.begin();
+    enter(madeSpan(1));
+    const enterOther = fakeOpenTelemetry(t);
+    const second = tracker.begin();
+    const before = tracker.stats().switches;
+    enterOther(madeSpan(2));
+    assert.ok(tracker.stats().switches > before);
+    first.end();
+    second.end();
 });

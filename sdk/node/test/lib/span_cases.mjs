@@ -156,6 +156,7 @@ function caseOf(id) {
     }
 }
 const result = {};
+const activeAt = tracker.reader();
 let time = profile.startTime;
 profile.samples.forEach((id, i) => {
     time += profile.timeDeltas[i];
@@ -163,7 +164,7 @@ profile.samples.forEach((id, i) => {
     if (!name) return;
     result[name] ??= { samples: 0, right: 0, none: 0, other: 0, routes: [] };
     const row = result[name];
-    const active = tracker.activeAt(time);
+    const active = activeAt(time);
     row.samples++;
     if (active?.link.spanId === expected[name]) row.right++;
     else if (!active) row.none++;
