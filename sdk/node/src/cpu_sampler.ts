@@ -5,8 +5,11 @@
 // console profiles of the session, which may overlap, and not Profiler.start and stop, of which a
 // session has one at a time: windows back to back never let the profiler go. The console is V8's own,
 // not the global one, which apps and test runners replace.
-import { console as v8Console } from "node:inspector";
-import { openV8, type V8 } from "./session.js";
+//
+// V8 tells of console profiles in every session that has its profiler on. One is Node's own, of
+// --cpu-prof and of coverage: it understands none of it, and prints the whole profile to standard
+// error. There every run is a Profiler.start in a session of its own, and costs what it costs.
+import { inspector, openOwnV8, openV8, type V8 } from "./session.js";
 import type { V8CallFrame } from "./profile_from_v8.js";
 import { onceInThread } from "./workers.js";
 
@@ -35,6 +38,11 @@ export interface CpuRun {
     end(): V8CpuProfile | undefined;
 }
 
+interface ProfilingConsole {
+    profile(title: string): void;
+    profileEnd(title: string): void;
+}
+
 interface Sampler {
     v8: V8 | undefined;
     runs: number;
@@ -55,8 +63,52 @@ function sampler(): Sampler {
     }));
 }
 
+const ofNode = /(^|[\s"'=])--(cpu-prof|experimental-test-coverage)(?=$|[\s"'=])/;
+
+/** Whether Node has a session of its own that would print profiles. Exported for tests. */
+export function isNodeProfiling(
+    env: Record<string, string | undefined> = process.env,
+    execArgv: string[] = process.execArgv,
+): boolean {
+    if (env.NODE_V8_COVERAGE) return true;
+    return ofNode.test(`${env.NODE_OPTIONS ?? ""} ${execArgv.join(" ")}`);
+}
+
 /** With a run open already, its sampling interval holds. */
 export function beginCpuRun(intervalMicros: number): CpuRun {
+    return isNodeProfiling() ? beginOwnRun(intervalMicros) : beginConsoleRun(intervalMicros);
+}
+
+/** Nothing is gained by leaving such a one open: no other starts quicker. So it says that it was
+ * quick itself. */
+function beginOwnRun(intervalMicros: number): CpuRun {
+    const v8 = openOwnV8();
+    try {
+        v8.post("Profiler.enable");
+        v8.post("Profiler.setSamplingInterval", { interval: intervalMicros });
+        v8.post("Profiler.start");
+    } catch (error) {
+        v8.release();
+        throw error;
+    }
+    let isOpen = true;
+    return {
+        startMillis: 0,
+        intervalMicros,
+        end() {
+            if (!isOpen) return undefined;
+            isOpen = false;
+            try {
+                return v8.post<{ profile: V8CpuProfile }>("Profiler.stop").profile;
+            } finally {
+                v8.release();
+            }
+        },
+    };
+}
+
+function beginConsoleRun(intervalMicros: number): CpuRun {
+    const { console: v8Console } = inspector() as unknown as { console: ProfilingConsole };
     const shared = sampler();
     const from = performance.now();
     if (shared.runs === 0) open(shared, intervalMicros);

@@ -1,7 +1,10 @@
 // V8's profilers, spoken to through one inspector session per thread. Every profiler takes the
 // session and gives it back; with the last one it is closed. Nothing listens on any port.
-import { Session } from "node:inspector";
+import { createRequire } from "node:module";
+import type * as Inspector from "node:inspector";
 import { forgetInThread, onceInThread } from "./workers.js";
+
+type Session = Inspector.Session;
 
 export interface V8 {
     /** Answers at once: session and profilers are in the same thread. Throws what V8 refuses. */
@@ -23,14 +26,31 @@ interface Shared {
 
 const key = "session";
 
-/** Throws where there is no inspector: a Node built without it, or one that forbids it. */
+/** Throws where there is none: a Node built without it. So it is loaded by those who need it, and not
+ * with this file: the app would not start else. */
+export function inspector(): typeof Inspector {
+    return createRequire(process.execPath)("node:inspector") as typeof Inspector;
+}
+
+function connect(): Shared {
+    const { Session } = inspector();
+    const session = new Session();
+    session.connect();
+    session.on("error", () => {});
+    return { session, users: 0, domains: new Map() };
+}
+
+/** Throws where there is no inspector, or where it is forbidden. */
 export function openV8(): V8 {
-    const shared = onceInThread<Shared>(key, () => {
-        const session = new Session();
-        session.connect();
-        session.on("error", () => {});
-        return { session, users: 0, domains: new Map() };
-    });
+    return userOf(onceInThread(key, connect), () => forgetInThread(key));
+}
+
+/** A session that nobody shares. */
+export function openOwnV8(): V8 {
+    return userOf(connect(), () => {});
+}
+
+function userOf(shared: Shared, forget: () => void): V8 {
     shared.users++;
     const post = postOf(shared.session);
     let open = true;
@@ -47,7 +67,7 @@ export function openV8(): V8 {
             if (!open) return;
             open = false;
             if (--shared.users === 0) {
-                forgetInThread(key);
+                forget();
                 shared.session.disconnect();
             }
         },

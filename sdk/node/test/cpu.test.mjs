@@ -1,7 +1,12 @@
 // CPU and wall profiles of real code by real V8.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import test from "node:test";
 import { cpuFactors } from "../dist/esm/cpu.js";
+import { isNodeProfiling } from "../dist/esm/cpu_sampler.js";
 import { startContinuousCPUProfiling, startWallProfiling } from "../dist/esm/index.js";
 import { isSessionOpen } from "../dist/esm/session.js";
 import {
@@ -152,4 +157,35 @@ test("what a thread did not use is taken from those who may have waited", () => 
     assert.deepEqual(cpuFactors(100, 0, 80), { working: 0.8, waiting: 0.8 });
     assert.deepEqual(cpuFactors(10, 0, 15), { working: 1.5, waiting: 1.5 });
     assert.deepEqual(cpuFactors(0, 0, 10), { working: 1, waiting: 1 });
+});
+
+test("a Node that profiles itself prints nothing of ours", (t) => {
+    assert.equal(isNodeProfiling({}, []), false);
+    assert.equal(isNodeProfiling({ NODE_OPTIONS: "--cpu-prof-dir=/tmp" }, ["--inspect"]), false);
+    assert.equal(isNodeProfiling({ NODE_OPTIONS: "--no-warnings --cpu-prof" }, []), true);
+    const folder = mkdtempSync(path.join(tmpdir(), "vesta-prof-"));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const code = `
+        import { start } from ${JSON.stringify(new URL("../dist/esm/index.js", import.meta.url).href)};
+        const found = [];
+        const cpu = { intervalMillis: 60, durationMillis: 60, samplingIntervalMicros: 500 };
+        const handle = start({ enabled: true, maxCpu: 0, maxLagMillis: 0, cpu,
+            exporter: ({ profiles }) => found.push(...profiles.filter((p) => p.kind === "cpu")) });
+        function busyInChild() { for (const end = Date.now() + 50; Date.now() < end; ); }
+        while (found.length < 2) { busyInChild(); await new Promise((r) => setTimeout(r, 5)); }
+        await handle.stop();
+        const isThere = (p) => p.frames.some(({ name }) => name === "busyInChild");
+        console.log(found.some(isThere), handle.stats().errors);`;
+    const run = (options, env) =>
+        spawnSync(process.execPath, [...options, "--input-type=module", "-e", code], {
+            encoding: "utf8",
+            env: { ...process.env, ...env },
+            timeout: 30_000,
+        });
+    for (const { stdout, stderr } of [
+        run(["--cpu-prof", "--cpu-prof-dir", folder], {}),
+        run([], { NODE_V8_COVERAGE: folder }),
+    ]) {
+        assert.deepEqual([stdout, stderr], ["true 0\n", ""]);
+    }
 });
