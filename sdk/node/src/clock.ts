@@ -45,3 +45,8 @@ export function unixNanosOfMicros(monotonicMicros: number): bigint {
 export function monotonicMicrosOf(unixNanos: bigint): number {
     return Number(unixNanos - distance()) / 1000;
 }
+
+/** For people: to the millisecond. */
+export function isoTime(unixNanos: bigint): string {
+    return new Date(Number(unixNanos / 1_000_000n)).toISOString();
+}

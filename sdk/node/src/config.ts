@@ -32,6 +32,8 @@ export interface CpuConfig extends WindowConfig {
 export interface HeapConfig extends WindowConfig {
     samplingIntervalBytes: number;
     stackDepth: number;
+    /** Readings that are expected to stop the thread for longer are left out. */
+    maxPauseMillis: number;
     /** Somebody asked for it; else it is on by default. */
     isAsked: boolean;
 }
@@ -80,6 +82,10 @@ export interface Config {
 export type Environment = Record<string, string | undefined>;
 
 const minute = 60_000;
+
+/** Of a reading of the heap: what nobody asked for may stop the app for less. */
+const usualPauseMillis = 100;
+const askedPauseMillis = 1000;
 
 /** Whether start() runs a profiler, and its windows. */
 const defaults = {
@@ -143,8 +149,8 @@ const window = ["enabled", "shouldProfile", "intervalMillis", "durationMillis"];
 const groupNames: Record<ProfilerName, string[]> = {
     cpu: [...window, "samplingIntervalMicros", "lineNumbers"],
     wall: [...window, "samplingIntervalMicros", "lineNumbers"],
-    allocations: [...window, "samplingIntervalBytes", "stackDepth"],
-    heap: [...window, "samplingIntervalBytes", "stackDepth"],
+    allocations: [...window, "samplingIntervalBytes", "stackDepth", "maxPauseMillis"],
+    heap: [...window, "samplingIntervalBytes", "stackDepth", "maxPauseMillis"],
     eventLoop: [...window, "thresholdMillis"],
     snapshots: ["enabled", "shouldProfile", "intervalMillis", "maxPauseShare"],
 };
@@ -293,14 +299,18 @@ function cpuOf(name: "cpu" | "wall", options: StartOptions, shared: Shared): Cpu
 function heapOf(name: "allocations" | "heap", options: StartOptions, shared: Shared): HeapConfig {
     const { source, window } = windowOf(name, options, shared);
     const bytes = integerOf(1, 1 << 30);
+    const isAsked =
+        shared.only === name ||
+        (options[name] ?? source.variable(`VESTA_${prefixes[name]}`, aBoolean)) !== undefined;
     return {
         ...window,
         samplingIntervalBytes:
             source.find("samplingIntervalBytes", "SAMPLING_INTERVAL_BYTES", bytes) ?? 512 << 10,
         stackDepth: source.find("stackDepth", "STACK_DEPTH", integerOf(1, 1024)) ?? 64,
-        isAsked:
-            shared.only === name ||
-            (options[name] ?? source.variable(`VESTA_${prefixes[name]}`, aBoolean)) !== undefined,
+        maxPauseMillis:
+            source.find("maxPauseMillis", "MAX_PAUSE_MILLIS", aFraction(600_000)) ??
+            (isAsked ? askedPauseMillis : usualPauseMillis),
+        isAsked,
     };
 }
 

@@ -5,6 +5,7 @@ import { link, mkdir, rename, unlink, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import { isoTime } from "./clock.js";
 import { encodePprof } from "./encode_pprof.js";
 import type { Batch, Exporter, Profile, ProfileKind, Resource } from "./model.js";
 import type { StatsKeeper } from "./stats.js";
@@ -84,12 +85,20 @@ async function writeTemp(folder: string, content: Buffer): Promise<string> {
     return temp;
 }
 
-const triesMax = 1000;
+/** Numbers that are tried; after them, names by chance. */
+const numbersMax = 100;
+const triesMax = numbersMax + 10;
+
+function nameOf(base: string, attempt: number): string {
+    if (attempt === 1) return base;
+    const isCounted = attempt <= numbersMax;
+    return `${base}-${isCounted ? attempt : randomBytes(6).toString("hex")}`;
+}
 
 /** Puts the sidecar in its place under a name that no other process or thread has. */
 async function takeName(folder: string, base: string, sidecarTemp: string): Promise<string> {
-    for (let i = 1; i < triesMax; i++) {
-        const name = i === 1 ? base : `${base}-${i}`;
+    for (let i = 1; i <= triesMax; i++) {
+        const name = nameOf(base, i);
         const file = path.join(folder, `${name}.pb.gz.json`);
         try {
             await link(sidecarTemp, file);
@@ -107,16 +116,12 @@ async function takeName(folder: string, base: string, sidecarTemp: string): Prom
             return name;
         }
     }
-    throw new Error(`there are ${triesMax} files "${base}"`);
+    throw new Error(`no name for "${base}" is free`);
 }
 
 /** As in 2026-03-01T12-00-00.000Z: no colons, which some file systems refuse. */
 function timeOf(unixNanos: bigint): string {
     return isoTime(unixNanos).replaceAll(":", "-");
-}
-
-function isoTime(unixNanos: bigint): string {
-    return new Date(Number(unixNanos / 1_000_000n)).toISOString();
 }
 
 /** What names a run and not the thing that runs would make too many labels. */

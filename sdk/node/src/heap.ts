@@ -1,6 +1,7 @@
 // Allocations of a window and the live heap, by where they were allocated.
-import { syncClock, unixNanosOfMicros } from "./clock.js";
+import { isoTime, syncClock, unixNanosOfMicros } from "./clock.js";
 import type { HeapConfig } from "./config.js";
+import { createPauseGuard } from "./heap_pause.js";
 import {
     beginAllocations,
     beginLiveHeap,
@@ -13,6 +14,7 @@ import {
 import type { Profile } from "./model.js";
 import { emptyProfile, frameOf, stackBuilder } from "./profile_from_v8.js";
 import type { Job } from "./schedule.js";
+import type { StatsKeeper } from "./stats.js";
 import { createUnsampler } from "./unsample.js";
 
 const types = {
@@ -20,6 +22,8 @@ const types = {
     heap: ["inuse_objects", "inuse_space"],
 } as const;
 
+/** Allocations are those of a window. The live heap is of the moment of its reading: whoever looks for
+ * what is alive at a time must not have to know when sampling began. */
 export function heapProfile(
     kind: "alloc" | "heap",
     reading: HeapReading,
@@ -27,7 +31,9 @@ export function heapProfile(
 ): Profile {
     syncClock();
     const [objects, space] = types[kind];
-    const start = unixNanosOfMicros(reading.fromMicros);
+    const from = unixNanosOfMicros(reading.fromMicros);
+    const to = unixNanosOfMicros(reading.toMicros);
+    const start = kind === "heap" ? to : from;
     const profile = emptyProfile(
         kind,
         [
@@ -36,8 +42,9 @@ export function heapProfile(
         ],
         space,
         start,
-        unixNanosOfMicros(reading.toMicros) - start,
+        to - start,
     );
+    if (kind === "heap") profile.attributes["vesta.heap.since"] = isoTime(from);
     profile.periodType = { type: "space", unit: "bytes" };
     profile.period = reading.intervalBytes;
     addNodes(profile, reading, stackDepth);
@@ -100,18 +107,29 @@ const maxReadingShare = 0.001;
  * them are handed over at once. */
 const manySamples = 20_000;
 
-export function allocationsJob(config: HeapConfig): Job {
+export function allocationsJob(config: HeapConfig, stats: StatsKeeper): Job {
     let interval = config.samplingIntervalBytes;
+    const pause = createPauseGuard("allocations", config.maxPauseMillis, stats);
+    const hindrance = (): string | undefined => {
+        if (!config.isAsked && isLiveHeapOn()) return "heap";
+        return pause.isTooLong() ? "pause" : undefined;
+    };
     return {
         ...hoursOf(config),
         name: "allocations",
+        kinds: ["allocations"],
         maxCutShare: maxReadingShare,
-        hindrance: () => (!config.isAsked && isLiveHeapOn() ? "heap" : undefined),
+        hindrance,
         begin() {
             const user = beginAllocations(interval);
             return {
                 end() {
-                    const reading = user.read();
+                    if (pause.isTooLong()) {
+                        user.close(); // it grew meanwhile
+                        stats.skip("pause");
+                        return [];
+                    }
+                    const reading = pause.read(() => user.read());
                     const count = reading.v8.samples.length;
                     if (count > manySamples) interval *= Math.ceil(count / manySamples);
                     else if (count < manySamples / 4) {
@@ -127,23 +145,35 @@ export function allocationsJob(config: HeapConfig): Job {
     };
 }
 
-export function liveHeapJob(config: HeapConfig): Job {
+export function liveHeapJob(config: HeapConfig, stats: StatsKeeper): Job {
     let user: LiveHeap | undefined;
+    const pause = createPauseGuard("heap", config.maxPauseMillis, stats);
+    const close = (): void => {
+        const closing = user;
+        user = undefined;
+        closing?.close();
+    };
     return {
         ...hoursOf(config),
         name: "heap",
+        kinds: ["heap"],
         maxCutShare: maxReadingShare,
         begin() {
             user ??= beginLiveHeap(config.samplingIntervalBytes);
             const { read } = user;
             return {
                 end() {
-                    const reading = read();
+                    if (pause.isTooLong()) {
+                        stats.skip("pause");
+                        return [];
+                    }
+                    const reading = pause.read(read);
                     return reading ? [heapProfile("heap", reading, config.stackDepth)] : [];
                 },
             };
         },
-        close: () => user?.close(),
+        off: close,
+        close,
     };
 }
 

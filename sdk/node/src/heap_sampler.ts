@@ -4,7 +4,7 @@
 // only for those who ask for both.
 //
 // Every reading makes V8 collect all garbage first (0.4 to 0.8 ms for a MB of live heap), so readings
-// are rare; dropping samples unread costs nothing.
+// are rare and estimated first (heap_pause.ts); dropping samples unread costs nothing.
 import type { V8CallFrame } from "./profile_from_v8.js";
 import { openV8, type V8 } from "./session.js";
 import { goodInterval } from "./unsample.js";
@@ -78,7 +78,13 @@ export function beginLiveHeap(intervalBytes: number): LiveHeap {
     const shared = sampler();
     if (shared.live) throw new Error("the live heap is being sampled already");
     shared.live = { intervalBytes: goodInterval(intervalBytes) };
-    if (!shared.allocating) startSampling(shared, shared.live.intervalBytes, false);
+    try {
+        if (!shared.allocating) startSampling(shared, shared.live.intervalBytes, false);
+    } catch (error) {
+        shared.live = undefined;
+        close(shared);
+        throw error;
+    }
     return {
         read: () => readLive(shared),
         close() {

@@ -8,19 +8,21 @@ import { allocationsJob, liveHeapJob } from "./heap.js";
 import { type LoopReport, startLoopWatch } from "./loop_watch.js";
 import type { Profile } from "./model.js";
 import type { Capture, Job } from "./schedule.js";
+import type { StatsKeeper } from "./stats.js";
 
 type SampleKind = "cpu" | "wall" | "eventLoop";
 
 const sampleKinds: SampleKind[] = ["cpu", "wall", "eventLoop"];
 
-export function jobsOf(config: Config): Job[] {
-    const jobs = sampleJobs(config);
-    if (config.heap.enabled) jobs.push(liveHeapJob(config.heap));
-    if (config.allocations.enabled) jobs.push(allocationsJob(config.allocations));
+/** makeWarm: for tests. */
+export function jobsOf(config: Config, stats: StatsKeeper, makeWarm = warmSampler): Job[] {
+    const jobs = sampleJobs(config, makeWarm);
+    if (config.heap.enabled) jobs.push(liveHeapJob(config.heap, stats));
+    if (config.allocations.enabled) jobs.push(allocationsJob(config.allocations, stats));
     return jobs;
 }
 
-function sampleJobs(config: Config): Job[] {
+function sampleJobs(config: Config, makeWarm: typeof warmSampler): Job[] {
     const groups = new Map<string, SampleKind[]>();
     for (const kind of sampleKinds) {
         if (!config[kind].enabled) continue;
@@ -29,17 +31,17 @@ function sampleJobs(config: Config): Job[] {
         const key = `${intervalMillis} ${durationMillis} ${own}`;
         groups.set(key, [...(groups.get(key) ?? []), kind]);
     }
-    return [...groups.values()].map((kinds) => sampleJob(config, kinds));
+    return [...groups.values()].map((kinds) => sampleJob(config, kinds, makeWarm()));
 }
 
 /** A cut hands over all that V8 has of a window, on the app's thread. */
 const maxCutMillis = 10;
 
-function sampleJob(config: Config, kinds: SampleKind[]): Job {
+function sampleJob(config: Config, kinds: SampleKind[], warm: ReturnType<typeof warmSampler>): Job {
     const hours: WindowConfig = config[kinds[0] as SampleKind];
-    const warm = warmSampler();
     return {
         name: kinds.join(", "),
+        kinds,
         intervalMillis: hours.intervalMillis,
         durationMillis: hours.durationMillis,
         shouldProfile: hours.shouldProfile,
@@ -52,6 +54,7 @@ function sampleJob(config: Config, kinds: SampleKind[]): Job {
             return capture;
         },
         rest: () => warm.rest(intervalOf(config)),
+        off: () => warm.close(),
         close: () => warm.close(),
     };
 }

@@ -19,7 +19,6 @@ interface Limits {
     maxLagMillis: number;
 }
 
-const periodMillis = 5_000;
 const lagResolutionMillis = 50;
 
 /** From here on windows get shorter: as a share of a limit. */
@@ -28,27 +27,24 @@ const easy = 0.5;
 const shortest = 0.25;
 
 /** Looks at the last seconds, again and again. Costs nothing where there is no limit. */
-export function createLoadGauge(limits: Limits): LoadGauge {
+export function createLoadGauge(limits: Limits, periodMillis = 5_000): LoadGauge {
     if (limits.maxCpu <= 0 && limits.maxLagMillis <= 0) {
         return { verdict: () => ({ share: 1 }), close: () => {} };
     }
     const lag = limits.maxLagMillis > 0 ? startLag() : undefined;
     let cpu = cpuReader();
     let last = { cpu: 0, lag: 0 };
+    let lookedAt = performance.now();
     const look = (): void => {
+        lookedAt = performance.now();
         last = { cpu: cpu(), lag: lag ? readLag(lag) : 0 };
     };
     const timer = setInterval(look, periodMillis);
     timer.unref();
-    let lookedAt = performance.now();
     return {
         verdict() {
-            const now = performance.now();
-            if (now - lookedAt > 1000) {
-                // Seconds are enough to know; less is chance.
-                look();
-                lookedAt = now;
-            }
+            // Seconds are enough to know; less is chance, or what a look just before has taken away.
+            if (performance.now() - lookedAt > 1000) look();
             return verdictOf(last, limits);
         },
         close() {

@@ -1,5 +1,7 @@
 // When windows are: the first at once, then one in every interval, or back to back where a window is
 // as long as the interval. All timers let the process end.
+import type { ProfilerName } from "./config.js";
+import { askFlags, type Flag } from "./flags.js";
 import type { LoadGauge } from "./load.js";
 import type { Profile } from "./model.js";
 import type { StatsKeeper } from "./stats.js";
@@ -12,9 +14,10 @@ export interface Capture {
 
 export interface Job {
     name: string;
+    kinds?: ProfilerName[];
     intervalMillis: number;
     durationMillis: number;
-    shouldProfile?: () => boolean | Promise<boolean>;
+    shouldProfile?: Flag;
     /** It says no where it does not answer by then. Default 5,000. */
     flagMillis?: number;
     /** Why there can be no window just now. */
@@ -26,6 +29,8 @@ export interface Job {
     hasTimes?: boolean;
     /** What goes on between windows. */
     rest?: () => void;
+    /** A flag said no: nothing goes on. */
+    off?: () => void;
     close?: () => void;
     /** Windows back to back are cut shorter where the cut takes longer than this. */
     maxCutMillis?: number;
@@ -46,12 +51,16 @@ export interface WatchedWindow {
 export interface JobContext {
     stats: StatsKeeper;
     gauge: LoadGauge;
+    /** Flags that came later. */
+    flagsOf?(kinds: ProfilerName[]): Flag[];
     send(profiles: Profile[]): Promise<void>;
     /** For a window of samples with times. */
     windowBegins(): WatchedWindow | undefined;
 }
 
 export interface RunningJob {
+    /** Flags came for these: asks whether an open window may go on; else drops it. */
+    askAgain?(kinds: ProfilerName[]): void;
     /** Ends the window and sends it. */
     stop(): Promise<void>;
 }
@@ -98,15 +107,15 @@ export function runJob(job: Job, context: JobContext): RunningJob {
     };
     turn(state);
     return {
+        askAgain(kinds) {
+            if (job.kinds?.some((kind) => kinds.includes(kind))) askAgain(state);
+        },
         async stop() {
             state.stopped = true;
             clearTimeout(state.timer);
+            state.timer = undefined; // it knows where it was set
             endWindow(state);
-            try {
-                job.close?.();
-            } catch (error) {
-                context.stats.error(job.name, error);
-            }
+            guarded(job, context, () => job.close?.());
         },
     };
 }
@@ -118,30 +127,28 @@ function turn(state: State): void {
     else void answer.then((yes) => proceed(state, yes));
 }
 
-/** Rejects where there is no answer in time: a window is open meanwhile. */
-function inTime(answer: Promise<boolean>, millis = 5_000): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-        const late = (): void => reject(new Error(`no answer in ${millis} ms`));
-        const timer = setTimeout(late, millis);
-        timer.unref();
-        answer.then(resolve, reject).finally(() => clearTimeout(timer));
-    });
+function askFlag({ job, context }: State): boolean | Promise<boolean> {
+    const flags = [job.shouldProfile, ...(context.flagsOf?.(job.kinds ?? []) ?? [])];
+    const failed = (error: unknown): void =>
+        context.stats.error(`${job.name}: shouldProfile`, error);
+    return askFlags(flags, failed, job.flagMillis);
 }
 
-/** Synchronous where the flag is, so that the first window begins with the call that starts it. */
-function askFlag({ job, context }: State): boolean | Promise<boolean> {
-    const failed = (error: unknown): boolean => {
-        context.stats.error(`${job.name}: shouldProfile`, error);
-        return false;
+/** A flag that came while a window is open: what was seen without its leave is not sent. */
+function askAgain(state: State): void {
+    const { open } = state;
+    if (!open) return;
+    const proceedOrDrop = (allowed: boolean): void => {
+        if (allowed || state.stopped || state.open !== open) return;
+        clearTimeout(state.timer);
+        skip(state, "flag");
+        dropWindow(state, open);
+        turnOff(state);
+        again(state, state.job.intervalMillis, turn);
     };
-    try {
-        const answer = job.shouldProfile ? job.shouldProfile() : true;
-        return typeof answer === "boolean"
-            ? answer
-            : inTime(Promise.resolve(answer), job.flagMillis).then((yes) => yes === true, failed);
-    } catch (error) {
-        return failed(error);
-    }
+    const answer = askFlag(state);
+    if (typeof answer === "boolean") proceedOrDrop(answer);
+    else void answer.then(proceedOrDrop);
 }
 
 function proceed(state: State, allowed: boolean): void {
@@ -152,9 +159,10 @@ function proceed(state: State, allowed: boolean): void {
         Math.min(minWindowMillis, job.durationMillis),
         state.durationMillis * share,
     );
-    if (!job.overlap) endWindow(state);
+    if (!job.overlap || !allowed) endWindow(state);
     const next = share > 0 ? beginWindow(state) : undefined;
-    if (!next && allowed) rest(state);
+    if (!allowed) turnOff(state);
+    else if (!next) rest(state);
     endWindow(state, next);
     const interval = Math.max(job.intervalMillis, state.leastIntervalMillis);
     if (!next) {
@@ -200,10 +208,18 @@ function pause(state: State, millis: number): void {
 
 /** Before the window ends: V8's profiler stays on only where something of it is open. */
 function rest({ job, context }: State): void {
+    guarded(job, context, () => job.rest?.());
+}
+
+function turnOff({ job, context }: State): void {
+    guarded(job, context, () => job.off?.());
+}
+
+function guarded(job: Job, { stats }: JobContext, work: () => void): void {
     try {
-        context.stats.timed(() => job.rest?.());
+        stats.timed(work);
     } catch (error) {
-        context.stats.error(job.name, error);
+        stats.error(job.name, error);
     }
 }
 
@@ -262,6 +278,12 @@ function endWindow(state: State, next?: OpenWindow): void {
     const took = performance.now() - from;
     context.stats.own(took);
     fitCut(state, took);
+}
+
+function dropWindow(state: State, open: OpenWindow): void {
+    state.open = undefined;
+    guarded(state.job, state.context, () => void open.capture.end());
+    open.watched?.end();
 }
 
 /** The longer the window, the more there is to hand over at its end. */

@@ -68,6 +68,18 @@ test("many at the same moment: none is lost", async (t) => {
     assert.equal(files.length, 20);
 });
 
+test("however many there are of a moment, one more has a name", async (t) => {
+    const folder = inFolder(t);
+    const base = "cpu-2026-03-01T12-00-00.250Z";
+    for (let i = 1; i <= 1000; i++) {
+        writeFileSync(path.join(folder, `${base}${i > 1 ? `-${i}` : ""}.pb.gz.json`), "");
+    }
+    const { exporter, stats } = makeExporter({ outDir: folder });
+    await exporter.export(makeBatch("shop", start));
+    assert.equal(stats.snapshot().errors, 0, stats.snapshot().lastError);
+    assert.equal(readdirSync(folder).filter((name) => /^cpu-.*\.pb\.gz$/.test(name)).length, 1);
+});
+
 test("a folder that cannot be: counted and told, nothing is left behind", async (t) => {
     const folder = inFolder(t);
     const file = path.join(folder, "file");

@@ -1,9 +1,11 @@
 // Allocations and live heap of real code by real V8.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { seesDeadObjects } from "../dist/esm/heap_sampler.js";
+import { resolveConfig } from "../dist/esm/config.js";
+import { createPauseGuard } from "../dist/esm/heap_pause.js";
+import { beginLiveHeap, isLiveHeapOn, seesDeadObjects } from "../dist/esm/heap_sampler.js";
 import { startAllocationProfiling, startHeapSampling, start } from "../dist/esm/index.js";
-import { isSessionOpen } from "../dist/esm/session.js";
+import { inspector, isSessionOpen } from "../dist/esm/session.js";
 import { collector, eventually, quiet, totalOf } from "./lib/programs.mjs";
 
 const sampling = { ...quiet, samplingIntervalBytes: 64 << 10 };
@@ -130,10 +132,57 @@ test("allocations that nobody asked for leave the live heap alone", async () => 
     await eventually(() => got.profiles.length >= 2);
     await handle.stop();
     assert.deepEqual([...new Set(got.profiles.map(({ kind }) => kind))], ["heap"]);
-    const starts = got.profiles.map(({ startUnixNanos }) => Number(startUnixNanos / 1_000_000n));
-    assert.ok(starts.at(-1) - starts[0] < 50, "all of them reach back to the start");
+    const times = got.profiles.map(({ startUnixNanos }) => startUnixNanos);
+    assert.ok(times[1] - times[0] > 50_000_000n, "each is of the moment when it was read");
+    assert.ok(got.profiles.every(({ durationNanos }) => durationNanos === 0n));
+    const since = new Set(got.profiles.map((p) => p.attributes["vesta.heap.since"]));
+    assert.equal(since.size, 1, "all of them reach back to the start");
+    assert.ok(Math.abs(Date.parse([...since][0]) - Number(times[0] / 1_000_000n)) < 10_000);
     assert.ok(totalOf(got.profiles.at(-1), "leak", 1) > 20_000 * 900 * 0.8);
     assert.deepEqual(handle.stats().skipped, { heap: 1 });
     assert.equal(isSessionOpen(), false);
     kept.length = 0;
+});
+
+test("a reading that would take too long is left out, and said once", async () => {
+    const kept = [];
+    while (process.memoryUsage().heapUsed < 40e6) kept.push(new Array(1000).fill(0.5));
+    const got = collector();
+    const options = { ...quiet, exporter: got.exporter, intervalMillis: 40, durationMillis: 40 };
+    for (const begin of [startAllocationProfiling, startHeapSampling]) {
+        const handle = begin({ ...options, maxPauseMillis: 1 });
+        await eventually(() => handle.stats().skipped.pause >= 2);
+        await handle.stop();
+        assert.equal(handle.stats().errors, 0, handle.stats().lastError);
+    }
+    assert.equal(got.profiles.length, 0);
+    assert.ok(kept.length > 0);
+    const lines = [];
+    const guard = createPauseGuard("allocations", 1, {
+        log: { error: (line) => lines.push(line) },
+    });
+    assert.deepEqual([guard.isTooLong(), guard.isTooLong()], [true, true]);
+    assert.equal(lines.length, 1);
+    assert.match(lines[0], /a heap of \d+ MB is expected to stop this thread for \d+ ms/);
+    const large = createPauseGuard("allocations", 10_000, { log: {} });
+    assert.equal(large.isTooLong(), false);
+});
+
+test("allocations that nobody asked for may stop the app for less", () => {
+    const pauseOf = (options) => resolveConfig({ enabled: true, ...options }, {}).allocations;
+    assert.equal(pauseOf({}).maxPauseMillis, 100);
+    assert.equal(pauseOf({ allocations: true }).maxPauseMillis, 1000);
+    assert.equal(pauseOf({ allocations: { maxPauseMillis: 0 } }).maxPauseMillis, 0);
+});
+
+test("a start that fails leaves nothing on", async (t) => {
+    const { Session } = inspector();
+    t.mock.method(Session.prototype, "connect", () => {
+        throw new Error("forbidden");
+    });
+    assert.throws(() => beginLiveHeap(65536), /forbidden/);
+    assert.equal(isLiveHeapOn(), false);
+    t.mock.restoreAll();
+    beginLiveHeap(65536).close();
+    assert.equal(isSessionOpen(), false);
 });

@@ -6,9 +6,10 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { console as v8Console } from "node:inspector";
 import * as vesta from "../dist/esm/index.js";
-import { verdictOf } from "../dist/esm/load.js";
+import { createLoadGauge, verdictOf } from "../dist/esm/load.js";
 import { beginCpuRun } from "../dist/esm/cpu_sampler.js";
-import { warmSampler } from "../dist/esm/jobs.js";
+import { resolveConfig } from "../dist/esm/config.js";
+import { jobsOf, warmSampler } from "../dist/esm/jobs.js";
 import { runJob } from "../dist/esm/schedule.js";
 import { isSessionOpen } from "../dist/esm/session.js";
 import { createStats } from "../dist/esm/stats.js";
@@ -124,6 +125,20 @@ test("windows are left out while the loop is blocked", async () => {
     assert.ok(handle.stats().skipped.lag >= 1, JSON.stringify(handle.stats()));
 });
 
+test("a look just before a window does not hide that the loop is blocked", async () => {
+    const gauge = createLoadGauge({ maxCpu: 0, maxLagMillis: 100 }, 1100);
+    let verdict;
+    setTimeout(() => {
+        verdict = gauge.verdict(); // in the same turn as the gauge's own look
+    }, 1105);
+    for (let i = 0; i < 3; i++) {
+        block(700);
+        await sleep(1);
+    }
+    gauge.close();
+    assert.deepEqual(verdict, { skip: "lag", share: 0 });
+});
+
 test("own time is known", async () => {
     const got = collector();
     const handle = vesta.start({ ...quiet, exporter: got.exporter });
@@ -211,10 +226,11 @@ function scheduled(job) {
         return { end };
     };
     const rest = () => steps.push("rest");
+    const off = () => steps.push("off");
     return {
         steps,
         stats: context.stats,
-        ...runJob({ name: "job", begin, rest, ...job }, context),
+        ...runJob({ name: "job", begin, rest, off, ...job }, context),
     };
 }
 
@@ -236,8 +252,37 @@ test("a flag that never answers ends the window", async () => {
     });
     await eventually(() => asked >= 3);
     await job.stop();
-    assert.deepEqual(job.steps, ["begin", "end"]);
+    assert.deepEqual(job.steps.slice(0, 3), ["begin", "end", "off"]);
+    assert.equal(job.steps.filter((step) => step === "begin").length, 1);
     assert.match(job.stats.snapshot().lastError, /shouldProfile: no answer in 40 ms/);
+});
+
+test("a flag that says no leaves nothing running", async () => {
+    let isOn = true;
+    const shouldProfile = () => isOn;
+    const hours = { intervalMillis: 60, durationMillis: 30 };
+    const options = { ...quiet, shouldProfile, cpu: hours, eventLoop: false, allocations: false };
+    const config = resolveConfig({ ...options, heap: hours }, {});
+    const stats = createStats(config);
+    const context = {
+        stats,
+        gauge: { verdict: () => ({ share: 1 }), close() {} },
+        send: async () => {},
+        windowBegins: () => undefined,
+    };
+    const jobs = jobsOf(config, stats, () => warmSampler(-1)).map((job) =>
+        // On a busy machine readings take long, and would be seldom then.
+        runJob({ ...job, maxCutShare: undefined }, context),
+    );
+    await eventually(() => stats.snapshot().windows >= 4);
+    assert.equal(isSessionOpen(), true, "it rests between windows");
+    isOn = false;
+    await eventually(() => !isSessionOpen());
+    isOn = true;
+    await eventually(() => isSessionOpen());
+    for (const job of jobs) await job.stop();
+    assert.equal(isSessionOpen(), false);
+    assert.equal(stats.snapshot().errors, 0, stats.snapshot().lastError);
 });
 
 test("a profiler that cannot rest any longer does not end the app", async (t) => {
