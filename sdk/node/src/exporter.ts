@@ -7,8 +7,12 @@ import { createMask, maskBatch } from "./mask.js";
 import type { Batch, Exporter } from "./model.js";
 import type { StatsKeeper } from "./stats.js";
 
+export interface MaskingExporter extends Exporter {
+    addMask(rules: string[]): void;
+}
+
 /** Never throws, and what it returns never rejects: failures are counted. */
-export function createExporter(config: Config, stats: StatsKeeper): Exporter {
+export function createExporter(config: Config, stats: StatsKeeper): MaskingExporter {
     const rules = createMask(config);
     const target = targetOf(config, stats);
     const tellProblems = (): void => {
@@ -18,6 +22,10 @@ export function createExporter(config: Config, stats: StatsKeeper): Exporter {
     };
     tellProblems();
     return {
+        addMask(texts) {
+            rules.add(texts);
+            tellProblems();
+        },
         async export(batch) {
             if (batch.profiles.length === 0) {
                 return;

@@ -1,6 +1,7 @@
 // Always-on profiling of this process, or of this thread of it. Every function here starts something,
 // if it is enabled, and gives back the way to stop it. None throws.
 import { type Config, type ProfilerName, resolveConfig } from "./config.js";
+import type { Flag } from "./flags.js";
 import { jobsOf } from "./jobs.js";
 import { createLoadGauge } from "./load.js";
 import type {
@@ -13,8 +14,8 @@ import type {
     WallOptions,
 } from "./options.js";
 import { atMost, createPipeline } from "./pipeline.js";
-import { forget, remember, runningFor } from "./running.js";
-import { runJob } from "./schedule.js";
+import { forget, type Running, remember, runningFor } from "./running.js";
+import { runJob, type RunningJob } from "./schedule.js";
 import { estimateSnapshot, runSnapshots, type SnapshotEstimate } from "./snapshots.js";
 import { createStats, type StatsKeeper } from "./stats.js";
 
@@ -83,11 +84,7 @@ function run(options: StartOptions, only?: ProfilerName): Handle {
         stats = keeper;
         if (!config.enabled) return idle(keeper);
         return (
-            runningFor(config) ??
-            remember(
-                config,
-                keeper.timed(() => begin(config, keeper)),
-            )
+            runningFor(config, options, only) ?? remember(keeper.timed(() => begin(config, keeper)))
         );
     } catch (error) {
         stats ??= createStats(unread); // options that throw when they are read
@@ -96,18 +93,24 @@ function run(options: StartOptions, only?: ProfilerName): Handle {
     }
 }
 
-function begin(config: Config, stats: StatsKeeper): Handle {
+/** An app that calls start() again and again brings a new one each time. */
+const maxFlags = 16;
+
+function begin(config: Config, stats: StatsKeeper): Running {
     const pipeline = createPipeline(config, stats);
     const gauge = createLoadGauge(config);
-    const context = { stats, gauge, ...pipeline };
-    const running = jobsOf(config).map((job) => runJob(job, context));
-    if (config.snapshots.enabled) running.push(runSnapshots(config.snapshots, context));
+    const flags = new Map<ProfilerName, Flag[]>();
+    const flagsOf = (kinds: ProfilerName[]): Flag[] =>
+        kinds.flatMap((kind) => flags.get(kind) ?? []);
+    const context = { stats, gauge, flagsOf, ...pipeline };
+    const jobs: RunningJob[] = jobsOf(config, stats).map((job) => runJob(job, context));
+    if (config.snapshots.enabled) jobs.push(runSnapshots(config.snapshots, context));
     let stopping: Promise<void> | undefined;
     const stop = async (timeoutMillis: number): Promise<void> => {
         try {
             const until = performance.now() + timeoutMillis;
             gauge.close();
-            await atMost(Promise.all(running.map((job) => job.stop())), timeoutMillis);
+            await atMost(Promise.all(jobs.map((job) => job.stop())), timeoutMillis);
             await pipeline.shutdown(Math.max(0, until - performance.now()));
         } catch (error) {
             stats.error("stop", error);
@@ -121,5 +124,17 @@ function begin(config: Config, stats: StatsKeeper): Handle {
         },
         stats: () => stats.snapshot(),
     };
-    return handle;
+    return {
+        handle,
+        config,
+        addMask: pipeline.addMask,
+        addFlags(more) {
+            for (const [name, flag] of more) {
+                const others = (flags.get(name) ?? []).filter((known) => known !== flag);
+                flags.set(name, [...others, flag].slice(-maxFlags));
+            }
+            for (const job of jobs) job.askAgain?.(more.map(([name]) => name));
+        },
+        tell: (problem) => stats.error("configuration", problem),
+    };
 }

@@ -19,6 +19,8 @@ export interface MaskRules {
     prepare(role: MaskRole, texts: Iterable<string>): void;
     /** The text with all rules of a role applied. */
     apply(role: MaskRole, text: string): string;
+    /** More rules, in force from now on. */
+    add(texts: string[]): void;
 }
 
 const memory = 20_000; // texts
@@ -30,7 +32,9 @@ const slowMax = 3;
 
 export function createMask(config: Pick<Config, "mask" | "maskBuiltIn">): MaskRules {
     const { rules, problems } = readMaskRules(config.mask, config.maskBuiltIn);
-    const guard = rules.some((rule) => !rule.isBuiltIn) ? createGuard() : undefined;
+    const guardFor = (made: MaskRule[]): Guard | undefined =>
+        made.some((rule) => !rule.isBuiltIn) ? createGuard() : undefined;
+    let guard = guardFor(rules);
     const known: Record<MaskRole, Map<string, string>> = {
         functions: new Map(),
         paths: new Map(),
@@ -60,6 +64,13 @@ export function createMask(config: Pick<Config, "mask" | "maskBuiltIn">): MaskRu
     return {
         problems,
         prepare,
+        add(texts) {
+            const more = readMaskRules(texts, false);
+            rules.push(...more.rules);
+            problems.push(...more.problems);
+            guard ??= guardFor(more.rules);
+            for (const seen of Object.values(known)) seen.clear();
+        },
         apply(role, text) {
             if (text !== "" && !known[role].has(text)) {
                 prepare(role, [text]);

@@ -16,6 +16,8 @@ export interface Pipeline {
     windowBegins(): WatchedWindow | undefined;
     /** The first part, which needs the window's spans, is done when this returns. */
     send(profiles: Profile[]): Promise<void>;
+    /** More rules of what must be hidden, also in windows that are open now. */
+    addMask(rules: string[]): void;
     /** Waits for what is under way and ends the exporter. Never rejects. */
     shutdown(timeoutMillis: number): Promise<void>;
 }
@@ -37,6 +39,7 @@ export function createPipeline(config: Config, stats: StatsKeeper): Pipeline {
     };
     return {
         windowBegins: () => watchWindow(stats, tracker),
+        addMask: (rules) => exporter.addMask(rules),
         send(profiles) {
             if (profiles.length === 0) return Promise.resolve();
             const thread = threadAttributes();

@@ -10,6 +10,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { start, startContinuousCPUProfiling } from "../dist/esm/index.js";
+import { isSessionOpen } from "../dist/esm/session.js";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const ESM = ["--import", here("../dist/esm/auto.js")];
@@ -161,4 +162,47 @@ test("a profiler runs once in a thread", async () => {
     const second = start(options);
     assert.notEqual(second, first);
     await second.stop();
+});
+
+test("who starts it again adds rules and flags, and hears what is passed over", async () => {
+    const batches = [];
+    const exporter = (batch) => void batches.push(batch);
+    const first = start({ enabled: true, exporter, logLevel: "silent", allocations: false });
+    const secretName = (millis) => {
+        for (const end = performance.now() + millis; performance.now() < end; ) Math.sqrt(end);
+    };
+    let asked = 0;
+    const again = {
+        enabled: true,
+        exporter: () => assert.fail("it is passed over"),
+        mask: ["functions: /secretName/***/"],
+        cpu: { samplingIntervalMicros: 5000 },
+        allocations: false,
+        shouldProfile: () => ++asked > 0,
+    };
+    assert.equal(start(again), first);
+    assert.equal(asked, 1, "at once, for the window that is open");
+    secretName(150);
+    await first.stop();
+    const names = batches.flatMap((b) => b.profiles.flatMap((p) => p.frames.map((f) => f.name)));
+    assert.equal(names.includes("secretName"), false);
+    assert.equal(names.includes("***"), true);
+    const { errors, lastError } = first.stats();
+    assert.equal(errors, 2);
+    assert.match(lastError, /option cpu is passed over: cpu, eventLoop was started before/);
+});
+
+test("what was seen without the leave of a flag is not sent", async () => {
+    const batches = [];
+    const exporter = (batch) => void batches.push(batch);
+    const first = start({ enabled: true, exporter, logLevel: "silent" });
+    for (const shouldProfile of [() => false, () => Promise.resolve(false)]) {
+        assert.equal(start({ enabled: true, shouldProfile }), first);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isSessionOpen(), false);
+    await first.stop();
+    assert.equal(batches.length, 0);
+    assert.equal(first.stats().skipped.flag, 2);
+    assert.equal(first.stats().errors, 0, first.stats().lastError);
 });
