@@ -378,6 +378,35 @@ uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, u
 
 /* ---- Modules ---- */
 
+static bool is_same_module(const struct preload_module *a, const struct preload_module *b,
+                           const char *path)
+{
+    return a->start == b->start && a->end == b->end && a->file_offset == b->file_offset &&
+           a->bias == b->bias && a->build_id_len == b->build_id_len &&
+           memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0 &&
+           a->path_len == b->path_len && memcmp(a + 1, path, a->path_len) == 0;
+}
+
+/* Whether the list has it already, as the newest of its place; or as an older one, and half of the
+ * room is used: libraries that take turns are not to fill it. */
+static bool has_module(const struct segment *s, const struct preload_module *m, const char *path)
+{
+    uint64_t used = __atomic_load_n(&s->header->modules_used, __ATOMIC_ACQUIRE), at = 0;
+    bool is_newest = false, is_there = false;
+    while (at < used && used <= s->modules_bytes) {
+        const struct preload_module *old = (const void *)(s->modules + at);
+        uint32_t size = __atomic_load_n(&old->size, __ATOMIC_ACQUIRE);
+        if (size < sizeof(*old) || size > used - at)
+            break;
+        at += size;
+        if (old->start >= m->end || old->end <= m->start)
+            continue;
+        is_newest = is_same_module(old, m, path);
+        is_there |= is_newest;
+    }
+    return is_newest || (is_there && used > s->modules_bytes / 2);
+}
+
 void segment_module(const struct preload_module *m, const char *path)
 {
     const struct segment *s = &segment;
@@ -386,6 +415,8 @@ void segment_module(const struct preload_module *m, const char *path)
     size_t size = (sizeof(copy) + n + 7) & ~(size_t)7;
     copy.size = 0;
     copy.path_len = (uint16_t)n;
+    if (has_module(s, &copy, path))
+        return;
     uint64_t used = __atomic_load_n(&s->header->modules_used, __ATOMIC_RELAXED);
     do {
         /* There is always a zero after the last. */

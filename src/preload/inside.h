@@ -63,7 +63,7 @@ bool segment_put(struct preload_record *r);
 /* The number of a text; 0 when there is no room. */
 uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, uint16_t flags);
 
-/* Adds a module to the list. */
+/* Adds a module to the list, unless it is there as what is now in its place. */
 void segment_module(const struct preload_module *m, const char *path);
 
 void segment_count(__u64 *counter); /* adds 1, relaxed */

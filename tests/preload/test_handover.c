@@ -53,6 +53,30 @@ static void texts_are_kept_once(struct test *t)
     sample_end();
 }
 
+/* Plugins that are opened and closed again and again, in the same place. */
+static void modules_that_take_turns_leave_room(struct test *t)
+{
+    CHECK(t, begin());
+    const uint64_t *used = (const uint64_t *)&segment.header->modules_used;
+    struct preload_module m = {.start = 0x7000, .end = 0x9000, .build_id_len = 20};
+    segment_module(&m, "/lib/one.so");
+    uint64_t before = *used;
+    for (int i = 0; i < 10; i++)
+        segment_module(&m, "/lib/one.so");
+    CHECK_INT(t, *used, before);
+    m.build_id[0]++;
+    segment_module(&m, "/lib/one.so"); /* built anew */
+    CHECK(t, *used > before);
+    for (int i = 0; i < 5000; i++)
+        segment_module(&m, i % 2 ? "/lib/one.so" : "/lib/two.so");
+    CHECK(t, *used > before + 1000 && *used < segment.modules_bytes * 3 / 4);
+    before = *used;
+    segment_module(&m, "/lib/three.so");
+    CHECK(t, *used > before);
+    CHECK_INT(t, segment.header->lost[PRELOAD_LOSS_MODULES], 0);
+    sample_end();
+}
+
 static void modules_form_a_list(struct test *t)
 {
     CHECK(t, begin());
@@ -67,8 +91,11 @@ static void modules_form_a_list(struct test *t)
     CHECK_INT(t, two->size, sizeof(*two));
     const struct preload_module *end = (const void *)((const char *)two + two->size);
     CHECK_INT(t, end->size, 0);
-    for (int i = 0; i < 100000; i++)
+    for (uint64_t i = 0; i < 10000; i++) {
+        m.start = i << 12;
+        m.end = (i + 1) << 12;
         segment_module(&m, "/usr/lib/x86_64-linux-gnu/libsomething.so.1.2.3");
+    }
     CHECK(t, segment.header->lost[PRELOAD_LOSS_MODULES] > 0);
     CHECK(t, segment.header->modules_used < segment.modules_bytes);
     sample_end();
@@ -402,6 +429,7 @@ static void full_texts_are_counted(struct test *t)
 static const struct test_case cases[] = {
     TEST(makes_a_segment_that_says_where_all_is),
     TEST(texts_are_kept_once),
+    TEST(modules_that_take_turns_leave_room),
     TEST(modules_form_a_list),
     TEST(records_of_threads_arrive_whole_and_in_order),
     TEST(what_nobody_reads_is_counted),
