@@ -133,6 +133,21 @@ void sample_end(void)
     preload_thread.busy = 0;
 }
 
+/* Not wanted, or paused: that may last. While another makes the segment, the next event asks again,
+ * and is the first that is counted. A thread that is busy goes on counting, so that all samples
+ * that it cannot take are counted as lost. */
+void sample_refused(uint64_t *left, uint32_t *drawn_with, uint32_t wanted_rate)
+{
+    struct preload_thread *t = &preload_thread;
+    if (t->busy && segment_is_ours()) {
+        *drawn_with = wanted_rate ? wanted_rate : 1;
+        *left = sample_draw(&t->random, *drawn_with);
+        return;
+    }
+    *drawn_with = 0;
+    *left = t->busy || segment_is_coming() ? 0 : SAMPLE_ASK_AGAIN;
+}
+
 bool sample_wants(enum preload_kind kind)
 {
     return __atomic_load_n(&preload_segment->wanted, __ATOMIC_RELAXED) & PRELOAD_WANTS(kind);

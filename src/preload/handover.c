@@ -65,6 +65,12 @@ bool segment_is_ours(void)
     return g && __atomic_load_n(&g->is_ours, __ATOMIC_ACQUIRE) && segment.header;
 }
 
+bool segment_is_coming(void)
+{
+    const struct guard *g = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
+    return g && __atomic_load_n(&g->maker, __ATOMIC_RELAXED) != 0;
+}
+
 void segment_forked(void)
 {
     struct guard *g = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);

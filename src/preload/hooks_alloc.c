@@ -19,13 +19,14 @@
 bool alloc_due(size_t n, struct alloc_sample *ret)
 {
     struct preload_thread *t = &preload_thread;
-    if (!sample_begin(PRELOAD_ALLOC)) {
-        t->alloc_left = SAMPLE_ASK_AGAIN;
-        t->alloc_rate = 0;
+    bool may = sample_begin(PRELOAD_ALLOC);
+    const struct preload_header *h = preload_segment;
+    uint32_t rate = h ? __atomic_load_n(&h->alloc_rate, __ATOMIC_RELAXED) : 0;
+    if (!may) {
+        sample_refused(&t->alloc_left, &t->alloc_rate, rate);
         return false;
     }
     ret->is_live = sample_wants(PRELOAD_LIVE);
-    uint32_t rate = __atomic_load_n(&preload_segment->alloc_rate, __ATOMIC_RELAXED);
     bool is_due = sample_due(&t->alloc_left, &t->alloc_rate, n + (n == 0), rate, &ret->rate);
     sample_end();
     return is_due;

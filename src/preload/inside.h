@@ -50,6 +50,9 @@ bool segment_ensure(void);
 /* Whether there is one, and it is this process's (or a vfork child has borrowed its memory). */
 bool segment_is_ours(void);
 
+/* Whether a thread is just making it. */
+bool segment_is_coming(void);
+
 /* In a child of fork: what there is belongs to the parent. */
 void segment_forked(void);
 
@@ -98,7 +101,10 @@ static inline bool sample_count(uint64_t *left, uint64_t n)
 bool sample_due(uint64_t *left, uint32_t *drawn_with, uint64_t n, uint32_t wanted_rate,
                 uint32_t *ret_rate);
 
-/* What a counter is set to when sample_begin() says no: it asks again after that much. */
+/* Sets the counter anew when sample_begin() said no. */
+void sample_refused(uint64_t *left, uint32_t *drawn_with, uint32_t wanted_rate);
+
+/* Where nothing is wanted, it asks again after that much. */
 #define SAMPLE_ASK_AGAIN (512u << 10)
 
 /* value / p, rounded: what a sample stands for. */

@@ -169,6 +169,32 @@ static void who_jumps_out_is_not_busy_for_ever(struct test *t)
     segment.header->lost[PRELOAD_LOSS_BUSY] = 0;
 }
 
+/* What a busy thread cannot sample are as many as it would have sampled: all are counted. */
+static void refused_samples_keep_the_rate(struct test *t)
+{
+    enum { SIZE = 1000, EVENTS = 200000, RATE = 16384 };
+    struct preload_thread *me = &preload_thread;
+    uint64_t *lost = (uint64_t *)&segment.header->lost[PRELOAD_LOSS_BUSY];
+    me->alloc_left = me->alloc_rate = 0;
+    CHECK(t, sample_begin(PRELOAD_ALLOC));
+    for (int i = 0; i < EVENTS; i++)
+        if (sample_count(&me->alloc_left, SIZE)) {
+            CHECK(t, !begins_further_in());
+            sample_refused(&me->alloc_left, &me->alloc_rate, RATE);
+        }
+    sample_end();
+    double wanted = (double)SIZE * EVENTS / RATE;
+    CHECK(t, fabs((double)*lost - wanted) < 6 * sqrt(wanted) + wanted * SIZE / RATE);
+    CHECK_INT(t, me->alloc_rate, RATE);
+    *lost = 0;
+    segment.header->wanted = 0; /* this may last */
+    CHECK(t, !sample_begin(PRELOAD_ALLOC));
+    sample_refused(&me->alloc_left, &me->alloc_rate, RATE);
+    CHECK_INT(t, me->alloc_left, SAMPLE_ASK_AGAIN);
+    CHECK_INT(t, me->alloc_rate, 0);
+    segment.header->wanted = preload_settings.wanted;
+}
+
 static void samples_only_what_is_wanted(struct test *t)
 {
     errno = 77;
@@ -199,6 +225,7 @@ static const struct test_case cases[] = {
     TEST(another_rate_does_not_bias),
     TEST(huge_sizes_do_not_stop_the_count),
     TEST(who_jumps_out_is_not_busy_for_ever),
+    TEST(refused_samples_keep_the_rate),
     TEST(samples_only_what_is_wanted),
 };
 TEST_MAIN(cases)
