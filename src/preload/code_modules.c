@@ -40,6 +40,10 @@ static uintptr_t refresher;
 #define TIMES_COST  100
 #define TURNS_MAX   16 /* without any wait */
 static uint64_t next_ns, between_ns, wait_ns = WAIT_MIN_NS;
+
+/* Code without tables and build id may be replaced, and nothing tells. It is believed so long. */
+#define BELIEVED_NS 1000000000ull
+static uint64_t read_ns; /* when it was read last */
 static uint32_t turns_left = TURNS_MAX;
 
 #define LINES_BEFORE 8
@@ -74,6 +78,7 @@ static bool slot_read(const struct slot *s, struct code_module *ret)
     ret->tables.start = LOAD(s->m.tables.start);
     ret->tables.end = LOAD(s->m.tables.end);
     ret->tables.header = LOAD(s->m.tables.header);
+    ret->id = LOAD(s->m.id);
     ret->sign = LOAD(s->m.sign);
     return version % 2 == 0 && LOAD(s->version) == version;
 }
@@ -87,6 +92,7 @@ static void slot_write(struct slot *s, const struct code_module *m, uint64_t ino
     STORE(s->m.tables.start, m->tables.start);
     STORE(s->m.tables.end, m->tables.end);
     STORE(s->m.tables.header, m->tables.header);
+    STORE(s->m.id, m->id);
     STORE(s->m.sign, m->sign);
     s->inode = inode;
     STORE(s->version, s->version + 1);
@@ -109,7 +115,7 @@ static bool is_same(const struct slot *s, const struct code_module *m, uint64_t 
 {
     return s->m.start == m->start && s->m.end == m->end && s->inode == inode &&
            s->m.tables.header == m->tables.header && s->m.tables.end == m->tables.end &&
-           s->m.sign == m->sign;
+           s->m.id == m->id && s->m.sign == m->sign;
 }
 
 /* True when it was not known yet. */
@@ -151,23 +157,45 @@ static void drop_unseen(void)
 
 /* ---- Reading what is mapped ---- */
 
-#define SIGNED_BYTES 12
+/* What tells that another library is in the place of one: its build id, and the header of its
+ * tables with as much of the table as is on the same page, but not more than this. */
+#define ID_BYTES     16
+#define SIGNED_BYTES 128
 
-/* Different tables at the same place differ in where they are, or how many they are. */
-static uint64_t sign_of(const uint64_t words[2])
+struct signed_bytes {
+    uint64_t words[(ID_BYTES + SIGNED_BYTES) / 8];
+};
+
+static size_t table_bytes(const struct frame_tables *t)
 {
-    return (words[0] ^ (words[1] + 1) * 0x9e3779b97f4a7c15ull) | 1;
+    size_t n = STACK_PAGE - t->header % STACK_PAGE;
+
+    n = n < SIGNED_BYTES ? n : SIGNED_BYTES;
+    return n < t->end - t->header ? n : t->end - t->header;
+}
+
+/* Never 0. */
+static uint64_t sign_of(const struct signed_bytes *b)
+{
+    uint64_t sign = 0;
+
+    for (size_t i = 0; i < sizeof(b->words) / 8; i += 2)
+        sign = (sign ^ b->words[i] ^ (b->words[i + 1] + i) * 0xff51afd7ed558ccdull) *
+               0x9e3779b97f4a7c15ull;
+    return sign | 1;
 }
 
 /* 0: they cannot be read. */
-static uint64_t sign_at(const struct frame_tables *t)
+static uint64_t sign_at(const struct code_module *m)
 {
-    uint64_t words[2] = {0};
+    struct signed_bytes b = {0};
 
-    if (t->end - t->header < SIGNED_BYTES ||
-        !image_bytes(turn.memory, t->header, words, SIGNED_BYTES))
+    if (m->id && !image_bytes(turn.memory, m->id, b.words, ID_BYTES))
         return 0;
-    return sign_of(words);
+    if (m->tables.header && !image_bytes(turn.memory, m->tables.header, &b.words[ID_BYTES / 8],
+                                         table_bytes(&m->tables)))
+        return 0;
+    return sign_of(&b);
 }
 
 static void tell_module(const struct image_part *p)
@@ -213,12 +241,15 @@ static void end_image(void)
 
         if (!p->is_mapped)
             continue;
-        if (i->tables) {
+        if (i->tables && i->tables < i->tables_end)
             m.tables = (struct frame_tables){i->tables_start, i->tables_end, i->tables};
-            m.sign = sign_at(&m.tables);
-        }
-        if (m.sign == 0)
+        if (i->build_id_len >= ID_BYTES)
+            m.id = i->build_id_at;
+        m.sign = m.id || m.tables.header ? sign_at(&m) : 0;
+        if (m.sign == 0) {
             m.tables = (struct frame_tables){0};
+            m.id = 0;
+        }
         if (!put_module(&m, turn.inode))
             continue;
         note_own(&m);
@@ -362,10 +393,13 @@ static bool may_refresh(uint64_t now)
 }
 
 /* Another thread is at it. What it finds may be what is asked for: so give it some time, but not
- * more than that. */
+ * more than that. Else this stack is cut. */
 static bool wait_for_other(uintptr_t pc, struct code_module *ret)
 {
-    for (int i = 0; i < 200 && LOAD(refresher); i++)
+    enum { WAIT_NS = 500000 };
+    uint64_t until = now_ns() + WAIT_NS;
+
+    while (LOAD(refresher) && now_ns() < until)
         syscall(SYS_sched_yield);
     return find_known(pc, ret);
 }
@@ -391,6 +425,7 @@ static bool refresh(uintptr_t pc, struct code_module *ret)
         if (!found && between_ns < wait_ns)
             between_ns = wait_ns;
         next_ns = end + between_ns;
+        STORE(read_ns, end);
     }
     STORE(refresher, 0);
     return found;
@@ -412,20 +447,31 @@ void modules_forget(void)
  * nobody unmaps it meanwhile. */
 static bool is_there(const struct code_module *m)
 {
-    uint64_t words[2] = {0};
+    struct signed_bytes b = {0};
 
-    if (m->tables.header == 0)
+    if (m->sign == 0)
         return true;
-    if (!memory_probe_range(m->tables.header, SIGNED_BYTES))
-        return false;
-    memcpy(words, (const void *)m->tables.header, SIGNED_BYTES);
-    return sign_of(words) == m->sign;
+    if (m->id) {
+        if (!memory_probe_range(m->id, ID_BYTES))
+            return false;
+        memcpy(b.words, (const void *)m->id, ID_BYTES);
+    }
+    if (m->tables.header) {
+        if (!memory_probe(m->tables.header & ~(uintptr_t)7))
+            return false;
+        memcpy(&b.words[ID_BYTES / 8], (const void *)m->tables.header, table_bytes(&m->tables));
+    }
+    return sign_of(&b) == m->sign;
 }
 
 bool modules_find(uintptr_t pc, struct code_module *ret)
 {
-    if (find_known(pc, ret) && is_there(ret))
+    if (find_known(pc, ret) && is_there(ret)) {
+        struct code_module again;
+        if (ret->sign == 0 && now_ns() - LOAD(read_ns) > BELIEVED_NS && refresh(pc, &again))
+            *ret = again;
         return true;
+    }
     return refresh(pc, ret) && is_there(ret);
 }
 
@@ -434,6 +480,11 @@ bool modules_is_own(uintptr_t pc)
     uintptr_t start = LOAD(own_start);
 
     return pc >= start && start != 0 && pc < LOAD(own_end);
+}
+
+void modules_unloaded(void)
+{
+    __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
 }
 
 uint32_t modules_epoch(void)

@@ -18,7 +18,8 @@
 struct code_module {
     uintptr_t start, end;
     struct frame_tables tables; /* header 0: code without */
-    uint64_t sign;              /* of the tables: other ones have another */
+    uintptr_t id;               /* where the build id is; 0: none */
+    uint64_t sign;              /* of both: others have another */
 };
 
 /* Forgets all: the next walk reads anew, and tells all to readers. */
@@ -31,5 +32,9 @@ bool modules_find(uintptr_t pc, struct code_module *ret);
 /* Whether it is in this library. Never where its parts are in the program itself. */
 bool modules_is_own(uintptr_t pc);
 
-/* Changes when a module has gone: what was learned about addresses may not hold any longer. */
+/* A library may have gone. */
+void modules_unloaded(void);
+
+/* Changes when a module has gone, or may have: what was learned about addresses may not hold any
+ * longer. */
 uint32_t modules_epoch(void);

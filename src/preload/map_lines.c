@@ -101,8 +101,10 @@ static void read_notes(uint64_t at, uint64_t size, int memory, struct code_image
             return;
         if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && n.n_descsz <= sizeof(ret->build_id) &&
             image_bytes(memory, name, owner, 4) && memcmp(owner, "GNU", 4) == 0) {
-            if (image_bytes(memory, data, ret->build_id, n.n_descsz))
+            if (image_bytes(memory, data, ret->build_id, n.n_descsz)) {
                 ret->build_id_len = (uint8_t)n.n_descsz;
+                ret->build_id_at = data;
+            }
             return;
         }
         at = next;

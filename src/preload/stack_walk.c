@@ -76,7 +76,8 @@ static void cache_clear_if_old(void)
 {
     uint32_t now = modules_epoch();
 
-    if (__atomic_exchange_n(&cache_epoch, now, __ATOMIC_RELAXED) == now)
+    if (__atomic_load_n(&cache_epoch, __ATOMIC_RELAXED) == now ||
+        __atomic_exchange_n(&cache_epoch, now, __ATOMIC_RELAXED) == now)
         return;
     for (size_t i = 0; i < CACHE_SIZE; i++)
         __atomic_store_n(&cache[i].rule, 0, __ATOMIC_RELAXED);

@@ -40,7 +40,12 @@ class Segment:
         self.lost = struct.unpack_from("<8Q", data, 224)
         self.sampled = struct.unpack_from("<6Q", data, 288)
         self.is_over = struct.unpack_from("<I", data, 336)[0]
-        (ring, ring_size), _, (keys, keys_size), (live, _), _ = areas
+        (ring, ring_size), _, (keys, keys_size), (live, _), (modules, _) = areas
+        self.modules = []
+        while (size := struct.unpack_from("<I", data, modules)[0]) > 0:
+            path_len, = struct.unpack_from("<H", data, modules + 4)
+            self.modules.append(data[modules + 72:modules + 72 + path_len].decode())
+            modules += size
         self.records = [RECORD.unpack_from(data, ring + RECORD.size * i)
                         for i in range(min(self.head, ring_size // RECORD.size))]
         self.live = [struct.unpack_from("<QII12xB", data, live + 32 * i)
@@ -241,6 +246,16 @@ def test_plugins_find_what_they_would_without_it(programs, inside, ways):
             command.append(programs("plugin_ways.cpp", "glibc", "-shared", "-fPIC", *how))
     _, [ring] = inside(command, timeout=20, VESTA_PRELOAD_INTERVAL="1")
     assert ring.is_whole() and ring.sampled[ALLOC] > 0
+
+
+def test_plugins_that_take_turns_are_told_apart(programs, inside):
+    """Twins in the same place, one after the other: each is told when it comes."""
+    twins = [programs("plugin_ways.cpp", "glibc", "-shared", "-fPIC", "-DPLAIN",
+                      f"-Wl,-soname,twin{i}.so") for i in range(2)]
+    _, [ring] = inside([programs("opens_plugin.c"), "close", *twins, *twins, twins[1]],
+                       VESTA_PRELOAD_INTERVAL="1")
+    told = [path for path in ring.modules if path in map(str, twins)]
+    assert told == [str(twins[i]) for i in (0, 1, 0, 1)]
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
