@@ -16,6 +16,7 @@
 #include "cli/remote.h"
 #include "cli/run_summary.h"
 #include "formats/format.h"
+#include "formats/otlp_response.h"
 #include "inproc/inproc_profiles.h"
 #include "profile/merge.h"
 #include "query/time_range.h"
@@ -29,6 +30,7 @@
 #define FIRST_WAIT_NS    ((int64_t)500 * 1000 * 1000)
 #define LAST_WAIT_NS     ((int64_t)30 * 1000 * 1000 * 1000)
 #define RETRY_NS         ((int64_t)10 * 1000 * 1000 * 1000)
+#define ONE_TRY_NS       RETRY_NS /* --retry-for 0 */
 #define ANSWER_MEMORY    ((size_t)4 << 20)
 #define FILES_TOLD       8
 #define KIND_NAME_MAX    80
@@ -38,6 +40,7 @@
 struct message {
     struct message *next;
     struct buf body;
+    size_t n_profiles;
 };
 
 struct run_output {
@@ -72,8 +75,12 @@ struct run_output {
     unsigned failures;
     int64_t next_try_ns, retry_ns;
     volatile sig_atomic_t is_stopped;
+    _Atomic bool is_calling, is_late;
+    _Atomic int64_t give_up_ns; /* at the end: no call lasts longer */
     size_t sent, messages_dropped;
-    struct error trouble; /* the last */
+    uint64_t taken, rejected;      /* profiles of messages that were sent */
+    struct otlp_response response; /* the last with words */
+    struct error trouble;          /* the last */
     char cache[4096];
 };
 
@@ -147,6 +154,22 @@ static int find_server(struct run_output *out, const struct options *o, struct e
     return r < 0 ? r : add_headers(out, err);
 }
 
+/* Told now: at the end all would be lost. */
+static int make_folder(const char *path, struct error *err)
+{
+    struct stat st;
+
+    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        return error_set(err, -errno, "could not make the folder \"%s\": %s", path,
+                         strerror(errno));
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return error_set(err, -ENOTDIR, "--output takes a folder, and \"%s\" is a file", path);
+    if (access(path, W_OK | X_OK) < 0)
+        return error_set(err, -errno, "could not write to the folder \"%s\": %s", path,
+                         strerror(errno));
+    return 0;
+}
+
 int run_output_new(const struct options *o, struct run_output **ret, struct error *err)
 {
     struct run_output *out = must_calloc(1, sizeof(*out));
@@ -170,9 +193,8 @@ int run_output_new(const struct options *o, struct run_output **ret, struct erro
              duration_parse(bytes_of(o->retry_for), &out->retry_ns, err) < 0)
         r = error_prefix(err, -EINVAL, "--retry-for");
     out->folder = o->output ? o->output : out->sends ? NULL : DEFAULT_FOLDER;
-    if (r == 0 && out->folder && mkdir(out->folder, 0777) < 0 && errno != EEXIST)
-        r = error_set(err, -errno, "could not make the folder \"%s\": %s", out->folder,
-                      strerror(errno));
+    if (r == 0 && out->folder)
+        r = make_folder(out->folder, err);
     if (r < 0) {
         run_output_free(out);
         return r;
@@ -342,6 +364,7 @@ static void keep_message(struct run_output *out, const struct profile_set *set)
         return;
     }
     struct message *m = must_calloc(1, sizeof(*m));
+    m->n_profiles = set->profiles.len;
     gzip_pack(buf_bytes(&plain), 6, &m->body);
     *out->last = m;
     out->last = &m->next;
@@ -365,6 +388,22 @@ static void wait_longer(struct run_output *out, int64_t retry_after_ms)
     out->next_try_ns = now_ns() + wait;
 }
 
+/* It was sent: some of it may have been refused all the same. */
+static void read_response(struct run_output *out, const struct http_answer *a)
+{
+    struct bytes type = http_media_type(http_answer_header(a, "content-type"));
+    struct otlp_response said = {0};
+    uint64_t n = out->first->n_profiles;
+
+    if (bytes_are(type, "application/x-protobuf"))
+        otlp_read_response(http_answer_body(a), &said);
+    uint64_t rejected = said.rejected < n ? said.rejected : n;
+    out->rejected += rejected;
+    out->taken += n - rejected;
+    if (said.text[0])
+        out->response = said;
+}
+
 /* True when the first message is dealt with. */
 static bool send_first(struct run_output *out)
 {
@@ -376,12 +415,18 @@ static bool send_first(struct run_output *out)
     struct error err = {""};
 
     out->remote.http.cancelled = &out->is_stopped;
+    out->is_calling = true;
     int r = remote_call(&out->remote, &call, &out->budget, &a, &err);
+    out->is_calling = false;
+    if (r < 0 && out->is_late)
+        error_set(&err, r, "%s did not answer within --retry-for", out->remote.shown);
     bool is_later = http_should_retry(r, &a);
     if (r == 0 && a.status / 100 != 2)
         (void)remote_refusal(&out->remote, &a, &err);
     bool is_sent = r == 0 && a.status / 100 == 2;
     int64_t retry_after_ms = a.retry_after_ms;
+    if (is_sent)
+        read_response(out, &a);
     if (r == 0)
         http_answer_done(&out->budget, &a);
     if (is_sent) {
@@ -444,7 +489,7 @@ static void deal_with(struct run_output *out, struct run_window *w)
         out->messages_dropped++;
         return;
     }
-    run_summary_add(&out->summary, set);
+    run_summary_add(&out->summary, set, w->end_unix_ns);
     take_suspects_off(set);
     for (size_t i = 0; out->folder && i < set->profiles.len; i++)
         write_kind(out, w, i);
@@ -477,11 +522,17 @@ static struct run_window *next_window(struct run_output *out, bool *ret_over)
     return w;
 }
 
+static int64_t last_call_ends(const struct run_output *out)
+{
+    return now_ns() + (out->retry_ns > 0 ? out->retry_ns : ONE_TRY_NS);
+}
+
 /* The command has ended: what is left is sent within a limit. */
 static void send_rest(struct run_output *out)
 {
     int64_t give_up = now_ns() + out->retry_ns;
 
+    out->give_up_ns = last_call_ends(out);
     send_some(out);
     while (out->first && !out->is_stopped && out->next_try_ns < give_up) {
         int64_t left = out->next_try_ns - now_ns(), step = left < 100000000 ? left : 100000000;
@@ -505,7 +556,8 @@ static void *work(void *arg)
         if (w)
             deal_with(out, w);
         run_window_free(w);
-        send_some(out);
+        if (!is_over)
+            send_some(out);
     }
     send_rest(out);
     return NULL;
@@ -538,7 +590,7 @@ static void tell(struct run_output *out, struct buf *told)
         if (out->n_files > FILES_TOLD)
             buf_addf(told, "  and %zu more in %s\n", out->n_files - FILES_TOLD, out->folder);
     }
-    if (out->sent > 0)
+    if (out->taken > 0)
         buf_addf(told, "sent to %s\n", out->remote.shown);
 }
 
@@ -549,6 +601,12 @@ static void tell_trouble(const struct run_output *out, struct buf *told)
     if (out->files_failed > 0)
         buf_addf(told, "vesta: %zu files of profiles were not written: %s\n", out->files_failed,
                  out->file_trouble.text);
+    if (out->rejected > 0)
+        buf_addf(told, "vesta: %s rejected %llu profiles%s%s\n", out->remote.shown,
+                 (unsigned long long)out->rejected, out->response.text[0] ? ": " : "",
+                 out->response.text);
+    else if (out->response.text[0])
+        buf_addf(told, "vesta: %s says: %s\n", out->remote.shown, out->response.text);
     if (dropped > 0)
         buf_addf(told, "vesta: %zu windows of profiles were dropped\n", dropped);
     if (out->trouble.text[0] && (dropped > 0 || out->sent + out->n_files + out->files_failed == 0))
@@ -558,6 +616,7 @@ static void tell_trouble(const struct run_output *out, struct buf *told)
 void run_output_finish(struct run_output *out, const volatile sig_atomic_t *stop,
                        struct buf *summary, struct buf *trouble)
 {
+    out->give_up_ns = last_call_ends(out);
     pthread_mutex_lock(&out->mutex);
     out->is_over = true;
     pthread_cond_signal(&out->cond);
@@ -570,7 +629,9 @@ void run_output_finish(struct run_output *out, const volatile sig_atomic_t *stop
         until.tv_nsec %= 1000000000;
         if (pthread_timedjoin_np(out->thread, NULL, &until) == 0)
             out->has_thread = false;
-        else if (*stop)
+        else if (out->is_calling && now_ns() >= out->give_up_ns)
+            out->is_late = true;
+        if (*stop || out->is_late)
             out->is_stopped = 1;
     }
     tell(out, summary);

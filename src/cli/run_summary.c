@@ -8,8 +8,9 @@
 #include "inproc/inproc_profiles.h"
 #include "profile/measure.h"
 
-#define MEMORY_MAX ((size_t)64 << 20)
-#define SHOWN      5
+#define MEMORY_MAX     ((size_t)64 << 20)
+#define SHOWN          5
+#define SUSPECTS_SHOWN 10
 
 void run_summary_init(struct run_summary *s)
 {
@@ -159,6 +160,8 @@ static void add_profile(struct run_summary *s, enum summary_kind kind, const str
         buf_clear(&text);
         run_summary_site(p->dict, p->node[i], &text);
         struct summary_site *site = site_in(s, list, dict_string(s->names, buf_bytes(&text)));
+        if (site && kind == SUMMARY_SUSPECTS && site->seen_unix_ns != s->end_unix_ns)
+            *site = (struct summary_site){.name = site->name, .seen_unix_ns = s->end_unix_ns};
         for (uint32_t k = 0; k < p->n_types && k < 3; k++) {
             list->totals[k] += (double)p->values[k][i];
             if (site)
@@ -182,19 +185,21 @@ static void add_losses(struct run_summary *s, const struct profile *p)
     for (uint32_t i = 0; i < set.n; i++) {
         const struct attribute *a = &d->attributes.data[d->attr_ids.data[set.first + i]];
         const char *key = dict_cstr(d, a->key);
+        if (strcmp(key, "vesta.preload.lost_children") == 0)
+            continue; /* told apart */
         if (strncmp(key, "vesta.preload.lost_", 19) == 0 ||
             strcmp(key, "vesta.preload.left_out") == 0)
             s->lost += (uint64_t)a->number;
     }
 }
 
-void run_summary_add(struct run_summary *s, const struct profile_set *set)
+void run_summary_add(struct run_summary *s, const struct profile_set *set, int64_t end_unix_ns)
 {
     static const char *const kinds[] = {"alloc", "heap", "suspects", "lock", "threads"};
     uint32_t told = 0;
 
     empty(s, &s->lists[SUMMARY_HEAP]);
-    empty(s, &s->lists[SUMMARY_SUSPECTS]);
+    s->end_unix_ns = end_unix_ns;
     for (size_t i = 0; i < set->profiles.len; i++) {
         const struct profile *p = set->profiles.data[i];
         for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
@@ -255,22 +260,37 @@ static void print_list(struct run_summary *s, enum summary_kind kind, const char
     print_sites(s, list, 1, unit, out);
 }
 
-static void print_suspects(struct run_summary *s, struct buf *out)
+static void print_suspect(const struct run_summary *s, const struct summary_site *site,
+                          struct buf *out)
+{
+    char bytes[MEASURE_TEXT_MAX], ago[MEASURE_TEXT_MAX];
+
+    measure_label((int64_t)site->values[0], "bytes", "auto", bytes);
+    measure_label(s->end_unix_ns - site->seen_unix_ns, "nanoseconds", "auto", ago);
+    add_value(out, site->values[2], "bytes");
+    buf_addf(out, "/s, %s alive in about %.0f objects", bytes, site->values[1]);
+    if (site->seen_unix_ns != s->end_unix_ns)
+        buf_addf(out, ", %s before the end", ago);
+    buf_addf(out, "  %s\n", dict_cstr(s->names, site->name));
+}
+
+/* Those of the last window, or the others. */
+static void print_suspects(struct run_summary *s, bool are_of_end, const char *title,
+                           struct buf *out)
 {
     struct summary_list *list = &s->lists[SUMMARY_SUSPECTS];
     unsigned by = 2;
+    size_t n = 0;
 
-    if (list->sites.len == 0)
-        return;
-    buf_addf(out, "leak suspects: memory that stays and becomes more\n");
-    qsort_r(list->sites.data, list->sites.len, sizeof(list->sites.data[0]), compare_by, &by);
-    for (size_t i = 0; i < list->sites.len && i < 2 * SHOWN; i++) {
+    if (list->sites.len > 0)
+        qsort_r(list->sites.data, list->sites.len, sizeof(list->sites.data[0]), compare_by, &by);
+    for (size_t i = 0; i < list->sites.len && n < SUSPECTS_SHOWN; i++) {
         const struct summary_site *site = &list->sites.data[i];
-        char bytes[MEASURE_TEXT_MAX];
-        measure_label((int64_t)site->values[0], "bytes", "auto", bytes);
-        add_value(out, site->values[2], "bytes");
-        buf_addf(out, "/s, %s alive in about %.0f objects  %s\n", bytes, site->values[1],
-                 dict_cstr(s->names, site->name));
+        if ((site->seen_unix_ns == s->end_unix_ns) != are_of_end)
+            continue;
+        if (n++ == 0)
+            buf_addf(out, "%s\n", title);
+        print_suspect(s, site, out);
     }
 }
 
@@ -278,7 +298,9 @@ void run_summary_print(struct run_summary *s, struct buf *out)
 {
     print_list(s, SUMMARY_ALLOC, "allocated", "objects", "bytes", out);
     print_list(s, SUMMARY_HEAP, "alive at the end", "objects", "bytes", out);
-    print_suspects(s, out);
+    print_suspects(s, true, "leak suspects: memory that stays and becomes more", out);
+    print_suspects(s, false, "leak suspects before: memory that stayed and became more, for a time",
+                   out);
     print_list(s, SUMMARY_LOCK, "waited for locks", "waits", "nanoseconds", out);
     print_list(s, SUMMARY_CONDITIONS, "waited for conditions and semaphores", "waits",
                "nanoseconds", out);

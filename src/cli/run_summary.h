@@ -15,6 +15,7 @@
 struct summary_site {
     uint32_t name; /* string: "function file:line" */
     double values[3];
+    int64_t seen_unix_ns; /* of suspects: the end of the last window that had it */
 };
 
 /* One list: sums by site. */
@@ -39,13 +40,15 @@ struct run_summary {
     struct dict *names;
     struct summary_list lists[SUMMARY_KINDS];
     uint64_t lost;
+    int64_t end_unix_ns; /* of the last window */
 };
 
 void run_summary_init(struct run_summary *s);
 void run_summary_done(struct run_summary *s);
 
-/* Adds a window's profiles. Live memory and suspects are those of the last window. */
-void run_summary_add(struct run_summary *s, const struct profile_set *set);
+/* Adds a window's profiles. Live memory is that of the last window; suspects are kept, as they were
+ * when they were last named: a leak may rest at the end, or its process be gone. */
+void run_summary_add(struct run_summary *s, const struct profile_set *set, int64_t end_unix_ns);
 
 /* The site that a stack is told by: the innermost frame that is the program's own, not that of an
  * allocator or a standard library. "function file:line" in `to`. */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "formats/otlp_response.h"
 #include "relay/export.h"
 #include "wire/pack.h"
-#include "wire/protobuf.h"
 
 #define ZSTD_LEVEL 3
 #define GZIP_LEVEL 6
@@ -115,19 +115,10 @@ int export_headers(const struct relay_child *c, struct buf *authorization, struc
 
 void export_read_response(struct bytes response, struct export_outcome *ret)
 {
-    struct pb_reader r = pb_reader(response);
+    struct otlp_response said;
 
-    while (pb_next(&r)) {
-        if (r.field != 1 || r.wire != PB_BYTES)
-            continue;
-        struct pb_reader partial = pb_reader(r.data);
-        while (pb_next(&partial)) {
-            if (partial.field == 1 && partial.wire == PB_VARINT)
-                ret->rejected = (int64_t)partial.value > 0 ? partial.value : 0;
-            else if (partial.field == 2 && partial.wire == PB_BYTES)
-                snprintf(ret->text, sizeof(ret->text), "%.*s",
-                         (int)(partial.data.len < 300 ? partial.data.len : 300),
-                         (const char *)partial.data.data);
-        }
-    }
+    otlp_read_response(response, &said);
+    ret->rejected = said.rejected;
+    if (said.text[0])
+        snprintf(ret->text, sizeof(ret->text), "%s", said.text);
 }

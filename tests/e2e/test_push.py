@@ -49,7 +49,7 @@ class Receiver:
                 })
                 status, headers, answer = (receiver.script.pop(0) if receiver.script
                                            else (200, {}, STORED))
-                answer = json.dumps(answer).encode()
+                answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
