@@ -126,12 +126,13 @@ struct preload_area {
 
 /* How many were left out, and why. */
 enum preload_loss {
-    PRELOAD_LOSS_RING,    /* records: nobody read them */
-    PRELOAD_LOSS_TEXTS,   /* stacks, names or labels: no room for new ones */
-    PRELOAD_LOSS_LIVE,    /* live memory: no room in the table */
-    PRELOAD_LOSS_MODULES, /* modules: no room */
-    PRELOAD_LOSS_BUSY,    /* a signal came while its thread was sampling */
-    PRELOAD_LOSS_ROOM,    /* any of these: the folder that the file is in has no room */
+    PRELOAD_LOSS_RING,     /* records: nobody read them */
+    PRELOAD_LOSS_TEXTS,    /* stacks, names or labels: no room for new ones */
+    PRELOAD_LOSS_LIVE,     /* live memory: no room in the table */
+    PRELOAD_LOSS_MODULES,  /* modules: no room */
+    PRELOAD_LOSS_BUSY,     /* a signal came while its thread was sampling */
+    PRELOAD_LOSS_ROOM,     /* any of these: the folder that the file is in has no room */
+    PRELOAD_LOSS_CHILDREN, /* children of fork that did not reach that folder: theirs are memfds */
     PRELOAD_LOSSES = 8,
 };
 

@@ -1,17 +1,15 @@
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/run_folder.h"
 #include "cli/run_output.h"
 #include "cli/run_program.h"
 #include "cli/run_segments.h"
@@ -30,8 +28,6 @@
 #define WINDOW_NS       ((int64_t)10 * 1000 * 1000 * 1000)
 #define WINDOW_LEAST_NS ((int64_t)100 * 1000 * 1000)
 #define ALL_TYPES       "alloc,live,lock,threads,custom"
-#define ROOM_ENOUGH     ((uint64_t)128 << 20)
-#define EMPTYINGS       100 /* of a folder that others may still put files into */
 
 struct run {
     const struct options *o;
@@ -40,7 +36,9 @@ struct run {
     struct run_segments *segments;
     struct run_output *output;
     struct run_library library;
-    char folder[64], preload[RUN_PATH_MAX + 64];
+    struct run_folder folder;
+    char preload[RUN_PATH_MAX + 64];
+    bool has_no_command; /* there is none, or none that can be run */
     int64_t window_ns, window_end_ns;
     int signals;
     pid_t pid;
@@ -95,13 +93,19 @@ static int read_duration(const char *name, const char *text, int64_t *ret, struc
     return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
 }
 
-static const char *service_name(const struct options *o)
+/* What somebody said; NULL: OTEL_RESOURCE_ATTRIBUTES may. */
+static const char *service_said(const struct options *o)
 {
-    const char *said = getenv("OTEL_SERVICE_NAME"), *slash = strrchr(o->args[0], '/');
+    const char *said = getenv("OTEL_SERVICE_NAME");
 
-    if (o->service)
-        return o->service;
-    return said && *said ? said : slash ? slash + 1 : o->args[0];
+    return o->service ? o->service : said && *said ? said : NULL;
+}
+
+static const char *command_name(const struct options *o)
+{
+    const char *slash = strrchr(o->args[0], '/');
+
+    return slash ? slash + 1 : o->args[0];
 }
 
 static int read_options(struct run *run, struct error *err)
@@ -125,14 +129,15 @@ static int read_options(struct run *run, struct error *err)
             return error_set(err, -EINVAL, "--label takes NAME=VALUE, not \"%s\"",
                              o->labels.items[i]);
     run->segments_options = (struct run_segments_options){
-        .folder = run->folder,
+        .folder = run->folder.path,
         .window_ns = (uint64_t)run->window_ns,
         .leak_windows = o->leak_windows > 0 ? (unsigned)o->leak_windows : 0,
         .wanted = wanted,
         .alloc_rate = o->interval ? (uint32_t)o->interval : INTERVAL,
         .lock_rate = (uint32_t)lock_ns,
         .is_on = !o->is_off,
-        .service = service_name(o),
+        .service = service_said(o),
+        .command = command_name(o),
         .labels = o->labels.items,
         .n_labels = o->labels.n,
         .max_memory = o->max_memory};
@@ -156,6 +161,7 @@ static int find_library(struct run *run, struct error *err)
     struct run_program program;
     int r = run_program_look(run->o->args[0], &program, err);
 
+    run->has_no_command = r < 0;
     if (r < 0)
         return r;
     if (program.is_setuid)
@@ -165,7 +171,7 @@ static int find_library(struct run *run, struct error *err)
                   "others");
     r = run_library_find(program.libc, &run->library, err);
     run->environment = (struct run_environment){.library = run->preload,
-                                                .folder = run->folder,
+                                                .folder = run->folder.path,
                                                 .types = run->o->types ? run->o->types : ALL_TYPES,
                                                 .interval = run->segments_options.alloc_rate,
                                                 .lock_interval = run->segments_options.lock_rate,
@@ -173,61 +179,20 @@ static int find_library(struct run *run, struct error *err)
     return r;
 }
 
-static uint64_t room_in(const char *place)
-{
-    struct statfs fs;
-
-    if (statfs(place, &fs) < 0)
-        return 0;
-    return fs.f_blocks > 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : UINT64_MAX;
-}
-
-/* Memory that is nobody else's: a folder of /dev/shm; of /tmp where that is small, as containers
- * have it. */
-static int make_folder(struct run *run, struct error *err)
-{
-    static const char *const places[] = {"/dev/shm", "/tmp"};
-    uint64_t memory = room_in(places[0]);
-    size_t first = memory < ROOM_ENOUGH && room_in(places[1]) > memory;
-
-    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-        snprintf(run->folder, sizeof(run->folder), "%s/vesta-run-XXXXXX",
-                 places[(first + i) % ARRAY_SIZE(places)]);
-        if (mkdtemp(run->folder))
-            return 0;
-    }
-    int r = -errno;
-    run->folder[0] = '\0';
-    return error_set(err, r, "could not make a folder in /dev/shm or /tmp: %s", strerror(-r));
-}
-
 /* The loader takes some characters of LD_PRELOAD for its own: then a link has a path without. */
 static int link_library(struct run *run, struct error *err)
 {
     const char *place = run->library.place;
-    char link[sizeof(run->folder) + 32];
+    char link[sizeof(run->folder.path) + 32];
 
     if (place[strcspn(place, ": \t\n\v\f\r$")]) {
-        snprintf(link, sizeof(link), "%s/library", run->folder);
+        snprintf(link, sizeof(link), "%s/library", run->folder.path);
         if (symlink(place, link) < 0)
             return error_set(err, -errno, "could not link to \"%s\": %s", place, strerror(errno));
         place = link;
     }
     snprintf(run->preload, sizeof(run->preload), "%s%s", place, run->library.inside);
     return 0;
-}
-
-/* All goes that is in it, also what was made after the last look. */
-static void remove_folder(const char *path)
-{
-    for (size_t i = 0; i < EMPTYINGS && rmdir(path) < 0 && errno == ENOTEMPTY; i++) {
-        DIR *dir = opendir(path);
-        for (struct dirent *e; dir && (e = readdir(dir));)
-            if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-                (void)unlinkat(dirfd(dir), e->d_name, 0);
-        if (dir)
-            closedir(dir);
-    }
 }
 
 /* ---- While it runs ---- */
@@ -328,7 +293,12 @@ static void tell(struct run *run)
         buf_addf(&trouble,
                  "vesta: %zu processes were not recorded: no room in %s, or a limit of file sizes "
                  "(ulimit -f)\n",
-                 n.no_room, run->folder);
+                 n.no_room, run->folder.path);
+    if (n.apart > 0)
+        buf_addf(&trouble,
+                 "vesta: %llu processes were not recorded: they did not reach %s (chroot, another "
+                 "user or mount namespace); vesta-agent reads such processes\n",
+                 (unsigned long long)n.apart, run->folder.path);
     if (!run->o->quiet && n.processes + n.no_room == 0)
         buf_addf(&summary, "vesta: the library was not in the command, or left no samples\n");
     if (!run->o->quiet && summary.len > 0)
@@ -342,7 +312,7 @@ static int start(struct run *run, struct error *err)
     int r = read_options(run, err);
 
     r = r < 0 ? r : find_library(run, err);
-    r = r < 0 ? r : make_folder(run, err);
+    r = r < 0 ? r : run_folder_make(&run->folder, err);
     r = r < 0 ? r : link_library(run, err);
     r = r < 0 ? r : run_output_new(run->o, &run->output, err);
     if (r < 0)
@@ -358,15 +328,14 @@ static void end(struct run *run)
 {
     run_segments_free(run->segments);
     run_output_free(run->output);
-    if (run->folder[0])
-        remove_folder(run->folder);
+    run_folder_remove(&run->folder);
     if (run->signals >= 0)
         close(run->signals);
 }
 
 int cmd_run(const struct command *self, struct options *o)
 {
-    struct run run = {.o = o, .signals = -1};
+    struct run run = {.o = o, .folder.lock = -1, .signals = -1};
     struct error err = {""};
 
     if (o->n_args == 0)
@@ -375,7 +344,7 @@ int cmd_run(const struct command *self, struct options *o)
     if (r < 0) {
         end(&run);
         int code = command_fail(r, &err);
-        return r == -ENOENT || r == -EACCES ? run_program_exit_code(r) : code;
+        return run.has_no_command ? run_program_exit_code(r) : code;
     }
     run.pid = run_program_start((char *const *)(uintptr_t)o->args, &run.environment, &err);
     if (run.pid < 0) {

@@ -43,8 +43,8 @@ struct run_environment {
     bool is_off;
 };
 
-/* Starts the command, with this terminal, signals as we found them (run_signals.h) and an alarm that
- * was set for it. Its pid; or a negative errno when it could not be run. */
+/* Starts the command, with this terminal, signals as we found them (run_signals.h) and an alarm
+ * that was set for it. Its pid; or a negative errno when it could not be run. */
 pid_t run_program_start(char *const *argv, const struct run_environment *e, struct error *err);
 
 /* What a command that could not be run is told by shells: 127, or 126. */

@@ -20,7 +20,8 @@
 
 #define NAME_LEN_MAX   64
 #define ATTRS_MAX      64
-#define PROCESSES_MAX  4096 /* at a time */
+#define PROCESSES_MAX  4096                /* at a time */
+#define ENTRIES_MAX    (2 * PROCESSES_MAX) /* of the folder, for one look */
 #define READER_MEMORY  ((size_t)64 << 20)
 #define HOST_NAME_MAX_ 256
 
@@ -39,10 +40,10 @@ struct run_segments {
     int folder, watch;
     struct budget budget;
     VEC(struct followed) all;
-    VEC(char *) refused; /* names of files that are no segments */
     struct run_window *window;
     bool is_changed; /* the folder, since it was read */
-    size_t n_processes, n_no_room;
+    size_t n_processes, n_no_room, n_failed;
+    uint64_t n_apart;
     struct error why;
 };
 
@@ -157,8 +158,10 @@ static uint32_t resource_of(const struct run_segments *s, const struct followed 
             put_text(&r, bytes_head(bytes_of(s->o.labels[i]), (size_t)(equals - s->o.labels[i])),
                      bytes_of(equals + 1));
     }
-    put_text(&r, BYTES("service.name"), bytes_of(s->o.service));
+    if (s->o.service)
+        put_text(&r, BYTES("service.name"), bytes_of(s->o.service));
     put_variable(&r, getenv("OTEL_RESOURCE_ATTRIBUTES"));
+    put_text(&r, BYTES("service.name"), bytes_of(s->o.command));
     uint32_t pid_key = dict_cstring(r.dict, "process.pid");
     put_id(&r, pid_key,
            dict_int_attribute(r.dict, pid_key, segment_reader_facts(f->reader)->pid, 0));
@@ -188,18 +191,17 @@ static bool is_known(const struct run_segments *s, const char *name)
     for (size_t i = 0; i < s->all.len; i++)
         if (strcmp(s->all.data[i].name, name) == 0)
             return true;
-    for (size_t i = 0; i < s->refused.len; i++)
-        if (strcmp(s->refused.data[i], name) == 0)
-            return true;
     return false;
 }
 
-static void refuse(struct run_segments *s, const char *name)
+/* It goes, so that it is not looked at again. */
+static void refuse(struct run_segments *s, const char *name, int r, const struct error *why)
 {
-    char *copy = must_copy(bytes_of(name));
-
-    if (!vec_push(&s->budget, &s->refused, copy))
-        free(copy);
+    if (r == -EMFILE || r == -ENFILE)
+        s->is_changed = true; /* when others have gone */
+    else if (unlinkat(s->folder, name, 0) == 0)
+        s->n_failed++;
+    s->why = *why;
 }
 
 static void follow(struct run_segments *s, const char *name)
@@ -208,8 +210,12 @@ static void follow(struct run_segments *s, const char *name)
     struct error err = {""};
     int fd = openat(s->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno != ENOENT)
+            refuse(s, name, error_set(&err, -errno, "could not open it: %s", strerror(errno)),
+                   &err);
         return;
+    }
     memcpy(f.name, name, strnlen(name, sizeof(f.name) - 1));
     int r = segment_reader_open(fd, &(struct segment_options){.max_memory = READER_MEMORY},
                                 &f.reader, &err);
@@ -218,8 +224,7 @@ static void follow(struct run_segments *s, const char *name)
         return;
     }
     if (r < 0) {
-        s->why = err;
-        refuse(s, name);
+        refuse(s, name, r, &err);
         return;
     }
     struct inproc_window_options o = {.window_ns = s->o.window_ns,
@@ -254,7 +259,8 @@ static void read_folder(struct run_segments *s)
             close(fd);
         return;
     }
-    for (struct dirent *e; (e = readdir(dir));) {
+    struct dirent *e;
+    for (size_t i = 0; i < ENTRIES_MAX && (e = readdir(dir)); i++) {
         if (ends_with(e->d_name, PRELOAD_NO_ROOM) && unlinkat(s->folder, e->d_name, 0) == 0)
             s->n_no_room++;
         if (!ends_with(e->d_name, ".ring") || is_known(s, e->d_name))
@@ -341,9 +347,11 @@ static void add_profiles(struct run_segments *s, struct followed *f)
                                         .scope_name = "vesta-run",
                                         .start_unix_ns = s->window->start_unix_ns,
                                         .end_unix_ns = wall_ns(),
-                                        .pid = segment_reader_facts(f->reader)->pid,
+                                        .pid =
+                                            f->has_pid ? segment_reader_facts(f->reader)->pid : 0,
                                         .with_suspects = true};
     inproc_profiles_add(f->window, &o, s->window->set);
+    s->n_apart += inproc_window_losses(f->window)->lost[PRELOAD_LOSS_CHILDREN];
     inproc_window_begin(f->window);
 }
 
@@ -425,10 +433,7 @@ void run_segments_free(struct run_segments *s)
         return;
     for (size_t i = 0; i < s->all.len; i++)
         forget(&s->all.data[i]);
-    for (size_t i = 0; i < s->refused.len; i++)
-        free(s->refused.data[i]);
     vec_done(&s->budget, &s->all);
-    vec_done(&s->budget, &s->refused);
     run_window_free(s->window);
     if (s->folder >= 0)
         close(s->folder);
@@ -445,7 +450,8 @@ int run_segments_fd(const struct run_segments *s)
 struct run_counts run_segments_counts(const struct run_segments *s)
 {
     return (struct run_counts){.processes = s->n_processes,
-                               .failed = s->refused.len,
+                               .failed = s->n_failed,
                                .no_room = s->n_no_room,
+                               .apart = s->n_apart,
                                .why_failed = s->why};
 }

@@ -18,7 +18,8 @@ struct run_segments_options {
     unsigned leak_windows; /* 0: the default */
     uint32_t wanted, alloc_rate, lock_rate;
     bool is_on;
-    const char *service;
+    const char *service; /* NULL: as OTEL_RESOURCE_ATTRIBUTES says, or else the command's name */
+    const char *command;
     const char *const *labels; /* NAME=VALUE, of every resource */
     size_t n_labels;
     size_t max_memory; /* of a window's profiles */
@@ -52,6 +53,7 @@ struct run_counts {
     size_t processes;
     size_t failed;  /* segments that could not be read; why_failed is the last reason */
     size_t no_room; /* processes that could not make one */
+    uint64_t apart; /* that did not reach the folder, as far as their parents know */
     struct error why_failed;
 };
 struct run_counts run_segments_counts(const struct run_segments *s);

@@ -359,6 +359,7 @@ static const char *const loss_keys[] = {
     [PRELOAD_LOSS_MODULES] = "vesta.preload.lost_modules",
     [PRELOAD_LOSS_BUSY] = "vesta.preload.lost_in_signals",
     [PRELOAD_LOSS_ROOM] = "vesta.preload.lost_no_room",
+    [PRELOAD_LOSS_CHILDREN] = "vesta.preload.lost_children",
 };
 
 static uint32_t profile_attributes(struct maker *m)

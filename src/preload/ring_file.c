@@ -163,8 +163,12 @@ static void *map_in_folder(void *place, const struct preload_header *h)
     put_path(path, h->started_ns, ".ring");
     put_path(none, h->started_ns, PRELOAD_NO_ROOM);
     int fd = open_path(path, O_CREAT | O_EXCL);
-    if (fd < 0)
+    if (fd < 0) {
+        struct preload_header *parent = place;
+        if (parent) /* still; as another user, or in a chroot, nothing else can be told */
+            __atomic_fetch_add(&parent->lost[PRELOAD_LOSS_CHILDREN], 1, __ATOMIC_RELAXED);
         return NULL;
+    }
     void *base = NULL;
     bool is_locked = syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) == 0;
     if (ftruncate(fd, (off_t)size) == 0 && (base = map(NULL, size, MAP_SHARED, fd)) &&

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -106,7 +107,7 @@ def test_a_leak_is_named_and_only_it(server):
         done = run("--url", server.url, "--service", f"leak{attempt}", "--interval", "2KiB",
                    "--window", "1s", "--types", "alloc,live", "--", agent.workload("inside_leak"),
                    check=0)
-        told = done.err.decode().partition("leak suspects:")[2].split("profiles:")[0].splitlines()
+        told = done.err.decode().partition("leak suspects:")[2].split("leak suspects before")[0].splitlines()
         told = [line for line in told if "/s, " in line]
         if len(told) == 1:
             break
@@ -228,6 +229,66 @@ def test_files_that_nobody_reads_go_with_the_folder(tmp_path):
     assert "vesta-run" in done.text and not os.path.exists(done.text.strip())
 
 
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
+    script = "echo $VESTA_PRELOAD_DIR $$; exec sleep 60"
+    killed = start(tmp_path, command=("sh", "-c", script))
+    other = start(tmp_path, command=("sh", "-c", script))
+    folder, pid = killed.stdout.readline().decode().split()
+    kept, other_pid = other.stdout.readline().decode().split()
+    try:
+        killed.kill()
+        killed.wait()
+        assert os.path.exists(folder)
+        run("-o", tmp_path, "--quiet", "--", "true", check=0)
+        assert not os.path.exists(folder)
+        assert os.path.exists(kept)
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+        os.kill(int(other_pid), signal.SIGKILL)
+        other.communicate(timeout=30)
+
+
+# Workers that leave the rights, or the files, of their parent behind.
+LEAVERS = """
+import os, sys
+def worker(leave):
+    pid = os.fork()
+    if pid == 0:
+        leave()
+        kept = [bytearray(1 << 20) for _ in range(64)]
+        os._exit(0)
+    return pid
+pids = [worker(lambda: os.setuid(65534)), worker(lambda: os.chroot(sys.argv[1]))]
+print([os.waitpid(pid, 0)[1] for pid in pids], pids[0])
+"""
+
+
+def test_who_becomes_another_user_counts_and_who_cannot_be_read_is_told(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become others")
+    done = run("-o", tmp_path, "--interval", "256KiB", "--types", "alloc", "--", sys.executable, "-c",
+               LEAVERS, tmp_path, check=0)
+    status, _, pid = done.text.rpartition(" ")
+    assert status == "[0, 0]"
+    made = by_name("-tagfocus", f"process.pid={pid.strip()}", *files(tmp_path, "alloc"))
+    assert max(made.values()) == pytest.approx(64 << 20, rel=0.3), made
+    assert b"vesta: 1 processes were not recorded: they did not reach /dev/shm/vesta-run-" in done.err
+
+
+def test_where_a_segment_lies_others_see_nothing(tmp_path):
+    done = run("-o", tmp_path, "--quiet", "--", "sh", "-c", "stat -c %a $VESTA_PRELOAD_DIR", check=0)
+    assert done.text.strip() == ("1733" if os.geteuid() == 0 else "700")
+
+
+def test_files_that_are_no_segments_are_told_and_go(tmp_path):
+    script = """cd $VESTA_PRELOAD_DIR; ln -s /etc/passwd 1-1.ring; mkfifo 2-2.ring
+                head -c 9999 /dev/zero | tr '\\0' x > 3-3.ring
+                while [ -e 3-3.ring ]; do sleep 0.05; done; ls"""
+    done = run("-o", tmp_path, "--", "sh", "-c", script, check=0)
+    left = [name for name in done.text.split() if len(name) < 12]
+    assert not left and b"3 processes could not be read: " in done.err, (done.text, done.err)
+
+
 def apart(*flags, script):
     """Runs a script in namespaces of its own."""
     flags = list(flags) if os.geteuid() == 0 else ["-r", *flags]
@@ -276,11 +337,15 @@ def test_where_there_is_room_is_found_and_lack_of_it_told(tmp_path):
         cd {tmp_path}
         mount -t tmpfs -o size=1m small /dev/shm || exit 9
         {VESTA} run -o . --quiet -- sh -c 'echo $VESTA_PRELOAD_DIR'
+        mount -o remount,size=64m /dev/shm
+        {VESTA} run -o . --quiet -- sh -c 'echo $VESTA_PRELOAD_DIR'
+        mount -o remount,size=1m /dev/shm
         mount -t tmpfs -o size=4k smaller /tmp
         head -c 1m /dev/zero > /dev/shm/full; head -c 4k /dev/zero > /tmp/full
         {VESTA} run -o . -- sh -c 'echo ran'; ls /dev/shm /tmp""")
-    folder, *rest = done.stdout.decode().split()
+    folder, of_container, *rest = done.stdout.decode().split()
     assert folder.startswith("/tmp/vesta-run"), done
+    assert of_container.startswith("/dev/shm/vesta-run"), done
     assert rest == ["ran", "/dev/shm:", "full", "/tmp:", "full"]
     assert b"1 processes were not recorded: no room in /dev/shm/vesta-run" in done.stderr
 
@@ -367,6 +432,13 @@ def test_exit_codes_and_usage(tmp_path):
     for wrong in (["--types", "cpu"], ["--window", "1"], ["--label", "x"]):
         done = run("-o", tmp_path, *wrong, "--", "true")
         assert done.code in (1, 2) and wrong[0].encode() in done.err
+    # What is missing beside the command is no missing command, and is told before it runs.
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    for where, env in ((plain, {}), (tmp_path / "no" / "where", {}),
+                       (tmp_path, {"VESTA_PRELOAD_LIBRARY": "/no/such.so"})):
+        done = run("-o", where, "--", "echo", "ran", env=env)
+        assert (done.code, done.text) == (1, ""), (where, done.code)
     static = tmp_path / "static"
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", static], input=b"int main(){return 5;}",
                    check=True)
@@ -502,6 +574,49 @@ def test_a_server_that_is_busy_is_tried_again(tmp_path):
     assert receiver.got[0]["headers"]["content-type"] == "application/x-protobuf"
     assert b"rusty" in receiver.got[0]["body"]
     assert b"dropped" not in done.err
+
+
+# Something that takes some samples and is soon done.
+SOON_DONE = ["--interval", "64KiB", "--types", "alloc", "--", sys.executable, "-S", "-c", ""]
+
+
+@pytest.mark.parametrize("said,service", [("a=b", os.path.basename(sys.executable)),
+                                          ("a=b,service.name=shop", "shop")])
+def test_whose_profiles_they_are(tmp_path, said, service):
+    receiver = Receiver()
+    try:
+        for name in ("", "cart"):
+            run("--url", receiver.url, *SOON_DONE, check=0,
+                env={"OTEL_RESOURCE_ATTRIBUTES": said, "OTEL_SERVICE_NAME": name})
+        run("--url", receiver.url, "--service", "mine", *SOON_DONE, check=0,
+            env={"OTEL_RESOURCE_ATTRIBUTES": said, "OTEL_SERVICE_NAME": "cart"})
+    finally:
+        receiver.close()
+    for i, name in enumerate((service, "cart", "mine")):
+        (tmp_path / str(i)).write_bytes(receiver.got[i]["body"])
+        (resource,) = run_vesta("info", "--json", tmp_path / str(i), check=0).json["resources"]
+        assert resource["service.name"] == name
+
+
+def test_what_a_server_rejects_is_told():
+    why = b"too old"
+    part = b"\x08\x63\x12" + bytes([len(why)]) + why
+    answer = b"\x0a" + bytes([len(part)]) + part
+    receiver = Receiver()
+    receiver.script = [(200, {"Content-Type": "application/x-protobuf"}, answer)]
+    try:
+        done = run("--url", receiver.url, *SOON_DONE, check=0)
+    finally:
+        receiver.close()
+    assert f"vesta: {receiver.url} rejected 1 profiles: too old" in done.err.decode()
+    assert b"sent to" not in done.err
+
+
+def test_a_server_that_never_answers_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = run("--url", f"http://127.0.0.1:{silent.getsockname()[1]}", "--retry-for", "300ms",
+                   *SOON_DONE, check=0)
+    assert b"did not answer within --retry-for" in done.err and b"dropped" in done.err
 
 
 def test_without_a_server_the_command_runs_all_the_same():
