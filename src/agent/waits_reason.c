@@ -212,6 +212,7 @@ static const char *const idle_parts[] = {
     "lll_wait_tid",
     "aio_suspend",
     "gai_suspend",
+    "__syscall_cancel", /* glibc 2.41: no lock waits where a thread can be cancelled */
     /* C++, Rust */
     "condition_variable",
     "__atomic_futex_unsigned",
