@@ -10,9 +10,10 @@
  *
  *     header │ ring of records │ texts: stacks, names, labels │ live keys │ live values │ modules
  *
- * The file is "memfd:vesta-preload" of the process, which an agent finds among its mappings; with
- * VESTA_PRELOAD_DIR it is DIR/PID-STARTED.ring, for a reader without rights. A process that could
- * not have one there leaves an empty DIR/PID-STARTED.noroom.
+ * The file is "memfd:vesta-preload" of the process, which an agent finds among its mappings, and
+ * whose size is sealed (F_SEAL_GROW, F_SEAL_SHRINK): who can change it can keep a reader waiting.
+ * With VESTA_PRELOAD_DIR it is DIR/PID-STARTED.ring, for a reader without rights. A process that
+ * could not have one there leaves an empty DIR/PID-STARTED.noroom.
  *
  * Everything is in the byte order of the machine. Times are CLOCK_MONOTONIC, in ns.
  */

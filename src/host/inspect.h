@@ -99,7 +99,9 @@ void inspect_question_file(uint32_t pid, uint64_t start_ns, uint64_t begin, uint
 int inspect_read_file(struct bytes answer, struct inspect_file *ret, struct error *err);
 
 /* The memory that a preloaded library shares (abi/preload.h), to be read and written: only a memfd
- * of its name. Answered as above. */
+ * of its name, whose size is sealed (-EPERM) and at most INSPECT_HANDOVER_MAX (-EFBIG): its owner
+ * can hold up whoever writes to it for as long as filling it takes. Answered as above. */
+#define INSPECT_HANDOVER_MAX ((uint64_t)64 << 20)
 void inspect_question_handover(uint32_t pid, uint64_t start_ns, uint64_t begin, uint64_t end,
                                struct buf *out);
 

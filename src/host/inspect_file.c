@@ -182,12 +182,19 @@ int inspect_open_handover(const struct target *t, const struct question *q, int 
         return error_set(err, -EINVAL, "what process %u has at %#llx is no memfd", t->pid,
                          (unsigned long long)q->begin);
     snprintf(self, sizeof(self), "/proc/self/fd/%d", handle);
-    int fd = open(self, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
+    CLEANUP(closep) int fd = open(self, O_RDWR | O_CLOEXEC);
+    int seals = fd < 0 ? 0 : fcntl(fd, F_GET_SEALS);
+    if (fd < 0 || fstat(fd, &st) < 0) /* once more: from now on its size is what it is */
         return error_set(err, -errno, "could not open memory of process %u: %m", t->pid);
+    if (seals < 0 || !(seals & F_SEAL_GROW) || !(seals & F_SEAL_SHRINK))
+        return error_set(err, -EPERM, "the size of what process %u has at %#llx is not sealed",
+                         t->pid, (unsigned long long)q->begin);
+    if ((uint64_t)st.st_size > INSPECT_HANDOVER_MAX)
+        return error_set(err, -EFBIG, "what process %u has at %#llx is %lld bytes, too many",
+                         t->pid, (unsigned long long)q->begin, (long long)st.st_size);
     *ret = (struct inspect_file){
         .device = st.st_dev, .inode = st.st_ino, .size = (uint64_t)st.st_size, .uid = st.st_uid};
-    *ret_fd = fd;
+    *ret_fd = TAKE_FD(fd);
     return 0;
 }
 

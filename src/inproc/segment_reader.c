@@ -1,6 +1,7 @@
 #include "inproc/segment_reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,6 +16,7 @@
 
 /* More than the library ever makes, and little enough to be read through. */
 #define FILE_MAX         ((uint64_t)1 << 34)
+#define FILE_SLACK       65536 /* for the header, and between areas */
 #define RING_RECORDS_MAX ((uint64_t)1 << 22)
 #define LIVE_MAX         ((uint64_t)1 << 24)
 #define TEXTS_SIZE_MAX   ((uint64_t)1 << 30)
@@ -22,7 +24,8 @@
 #define MODULES_MAX      65536
 #define PATH_LEN_MAX     4096
 #define TEXT_SIZE_MAX    4096
-#define BATCH            128  /* records read at once */
+#define BATCH            128 /* records read at once */
+#define KEY_CLAIMED      1
 #define LIVE_BATCH       4096 /* keys */
 
 struct known_text {
@@ -174,6 +177,30 @@ static int check_header(const struct segment_reader *r, uint64_t size, struct er
     return result < 0 ? result : check_limits(&r->o, h, err);
 }
 
+/* The whole file: writing to a memfd waits for whoever is filling it. */
+static uint64_t file_max(const struct segment_options *o)
+{
+    return FILE_SLACK + o->max_records * sizeof(struct preload_record) +
+           o->max_live_keys * (sizeof(uint64_t) + sizeof(struct preload_live)) +
+           o->max_texts_bytes + o->max_modules_bytes;
+}
+
+static int check_file(const struct segment_reader *r, struct stat *ret, struct error *err)
+{
+    int seals = r->o.must_be_sealed ? fcntl(r->fd, F_GET_SEALS) : F_SEAL_GROW | F_SEAL_SHRINK;
+
+    if (seals < 0 || !(seals & F_SEAL_GROW) || !(seals & F_SEAL_SHRINK))
+        return error_set(err, -EPERM, "the segment's size is not sealed");
+    if (fstat(r->fd, ret) < 0)
+        return error_set(err, -errno, "could not look at the segment: %s", strerror(errno));
+    if (!S_ISREG(ret->st_mode))
+        return error_set(err, -EBADMSG, "the segment is no plain file");
+    if ((uint64_t)ret->st_size < sizeof(r->header))
+        return error_set(err, ret->st_size == 0 ? -EAGAIN : -EBADMSG,
+                         "the segment has only %lld bytes", (long long)ret->st_size);
+    return check_limit("bytes", (uint64_t)ret->st_size, file_max(&r->o), err);
+}
+
 static uint64_t ring_len(const struct segment_reader *r)
 {
     return r->header.ring.size / sizeof(struct preload_record);
@@ -183,14 +210,9 @@ static int begin(struct segment_reader *r, struct error *err)
 {
     struct stat st;
 
-    if (fstat(r->fd, &st) < 0)
-        return error_set(err, -errno, "could not look at the segment: %s", strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return error_set(err, -EBADMSG, "the segment is no plain file");
-    if ((uint64_t)st.st_size < sizeof(r->header))
-        return error_set(err, st.st_size == 0 ? -EAGAIN : -EBADMSG,
-                         "the segment has only %lld bytes", (long long)st.st_size);
-    int result = read_at(r, &r->header, sizeof(r->header), 0, err);
+    int result = check_file(r, &st, err);
+    if (result == 0)
+        result = read_at(r, &r->header, sizeof(r->header), 0, err);
     if (result == 0)
         result = check_header(r, (uint64_t)st.st_size, err);
     if (result < 0)
@@ -215,7 +237,8 @@ static struct segment_options with_limits(const struct segment_options *o)
         .max_texts_bytes = o->max_texts_bytes ? o->max_texts_bytes : TEXTS_SIZE_MAX,
         .max_modules_bytes = o->max_modules_bytes ? o->max_modules_bytes : MODULES_SIZE_MAX,
         .max_drained = o->max_drained ? o->max_drained : UINT64_MAX,
-        .max_doubts = o->max_doubts ? o->max_doubts : UINT64_MAX};
+        .max_doubts = o->max_doubts ? o->max_doubts : UINT64_MAX,
+        .must_be_sealed = o->must_be_sealed};
 }
 
 /* The text that is none. */
@@ -588,7 +611,7 @@ static void hand_over_live(struct segment_reader *r, const struct live_part *par
 {
     for (size_t i = first; i < n; i++) {
         const struct preload_live *live = &part->values[i];
-        if (part->keys[i] == 0 || part->keys[i] != part->keys_again[i])
+        if (part->keys[i] <= KEY_CLAIMED || part->keys[i] != part->keys_again[i])
             continue;
         if (live->what < PRELOAD_WHATS)
             fn(arg, part->keys[i], live);

@@ -29,6 +29,7 @@ struct segment_options {
     uint64_t max_records, max_live_keys, max_texts_bytes, max_modules_bytes;
     uint64_t max_drained; /* records for one call while the process runs; 0: no limit */
     uint64_t max_doubts;  /* bad ones of all kinds until segment_reader_renew(); 0: no limit */
+    bool must_be_sealed;  /* a memfd whose size cannot change: -EPERM otherwise */
 };
 
 /* A record that was begun and is not finished is waited for this long, then it is skipped: its
@@ -36,8 +37,8 @@ struct segment_options {
 #define SEGMENT_STALL_NS ((uint64_t)500 * 1000 * 1000)
 
 /* Takes over the descriptor, whatever happens: it must be open for reading and writing. -EBADMSG
- * when it is no such file, -EFBIG when it is beyond a limit, -EAGAIN when it is not ready yet,
- * -EPROTO when it is of another version. */
+ * when it is no such file, -EFBIG when it is beyond a limit, or the file is larger than all of its
+ * limits together, -EAGAIN when it is not ready yet, -EPROTO when it is of another version. */
 int segment_reader_open(int fd, const struct segment_options *o, struct segment_reader **ret,
                         struct error *err);
 void segment_reader_free(struct segment_reader *r); /* NULL is fine */

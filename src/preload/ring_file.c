@@ -186,12 +186,20 @@ static void *map_in_folder(void *place, const struct preload_header *h)
     return base;
 }
 
+/* Nobody can change its size any more: an agent reads no others (abi/preload.h). */
+static void seal(int fd)
+{
+    syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+}
+
 static void *map_memfd(void *place, const struct preload_header *h)
 {
-    int fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, 1u /* MFD_CLOEXEC */);
+    int fd = (int)syscall(SYS_memfd_create, PRELOAD_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *base = NULL;
-    if (fd >= 0 && ftruncate(fd, (off_t)h->file_size) == 0)
+    if (fd >= 0 && ftruncate(fd, (off_t)h->file_size) == 0) {
+        seal(fd);
         base = map(NULL, h->file_size, MAP_SHARED, fd);
+    }
     close_file(fd);
     if (!base)
         return NULL;

@@ -680,16 +680,24 @@ static void a_process_context_is_found(struct test *t)
 }
 
 /* A memfd of that name, or a file that only looks like one. */
+struct handed {
+    const char *file;
+    size_t size;
+    int seals;
+};
+
 static void hands_over(void *arg)
 {
-    const char *file = arg;
-    int fd = file ? open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)
-                  : memfd_create(PRELOAD_MEMFD, MFD_CLOEXEC);
+    const struct handed *h = arg;
+    int fd = h->file ? open(h->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)
+                     : memfd_create(PRELOAD_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    (void)!ftruncate(fd, 8192);
+    (void)!ftruncate(fd, (off_t)h->size);
+    if (h->seals)
+        (void)!fcntl(fd, F_ADD_SEALS, h->seals);
     (void)!mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file)
-        (void)unlink(file);
+    if (h->file)
+        (void)unlink(h->file);
     close(fd);
 }
 
@@ -704,7 +712,8 @@ static void memory_of_a_preloaded_library_is_handed_over(struct test *t)
 
     if (geteuid() != 0)
         TEST_SKIP(t, "map_files needs CAP_CHECKPOINT_RESTORE");
-    pid_t pid = child_of(hands_over, NULL);
+    struct handed sealed = {.size = 8192, .seals = F_SEAL_GROW | F_SEAL_SHRINK};
+    pid_t pid = child_of(hands_over, &sealed);
     budget_init(&b, 1 << 20);
     CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
               0);
@@ -723,7 +732,7 @@ static void memory_of_a_preloaded_library_is_handed_over(struct test *t)
     end(pid);
 }
 
-static void a_file_that_looks_like_such_memory_is_not_opened(struct test *t)
+static int ask_for_handed(struct test *t, const struct handed *h)
 {
     struct inspect_process p = {0};
     struct inspect_file f;
@@ -732,16 +741,37 @@ static void a_file_that_looks_like_such_memory_is_not_opened(struct test *t)
     struct error err = {{0}};
     int fd = -1;
 
-    if (geteuid() != 0 || access("/memfd:" PRELOAD_MEMFD, F_OK) == 0)
-        TEST_SKIP(t, "needs to write to /");
-    pid_t pid = child_of(hands_over, (void *)(uintptr_t) "/memfd:" PRELOAD_MEMFD);
+    pid_t pid = child_of(hands_over, (void *)(uintptr_t)h);
     budget_init(&b, 1 << 20);
     CHECK_INT(t, ask_all(&(struct inspect_ask){.pid = (uint32_t)pid, .maps = true}, &b, &p, &err),
               0);
     inspect_question_handover((uint32_t)pid, 0, p.handover_begin, p.handover_end, &q);
-    CHECK_INT(t, ask_file(&q, &f, &fd, &err), -EINVAL);
+    int r = ask_file(&q, &f, &fd, &err);
     inspect_process_done(&p);
     end(pid);
+    return r;
+}
+
+static void memory_that_can_grow_is_not_handed_over(struct test *t)
+{
+    struct handed loose = {.size = 8192}, half = {.size = 8192, .seals = F_SEAL_SHRINK},
+                  large = {.size = (size_t)INSPECT_HANDOVER_MAX + 4096,
+                           .seals = F_SEAL_GROW | F_SEAL_SHRINK};
+
+    if (geteuid() != 0)
+        TEST_SKIP(t, "map_files needs CAP_CHECKPOINT_RESTORE");
+    CHECK_INT(t, ask_for_handed(t, &loose), -EPERM);
+    CHECK_INT(t, ask_for_handed(t, &half), -EPERM);
+    CHECK_INT(t, ask_for_handed(t, &large), -EFBIG);
+}
+
+static void a_file_that_looks_like_such_memory_is_not_opened(struct test *t)
+{
+    struct handed h = {.file = "/memfd:" PRELOAD_MEMFD, .size = 8192};
+
+    if (geteuid() != 0 || access(h.file, F_OK) == 0)
+        TEST_SKIP(t, "needs to write to /");
+    CHECK_INT(t, ask_for_handed(t, &h), -EINVAL);
 }
 
 static int ask_words(pid_t pid, const uint64_t *at, size_t n, uint64_t *ret, uint32_t *ret_read,
@@ -997,6 +1027,7 @@ static const struct test_case cases[] = {
     TEST(one_file_mapped_a_thousand_times_is_told_once),
     TEST(a_process_context_is_found),
     TEST(memory_of_a_preloaded_library_is_handed_over),
+    TEST(memory_that_can_grow_is_not_handed_over),
     TEST(a_file_that_looks_like_such_memory_is_not_opened),
     TEST(words_of_memory_are_read),
     TEST(memory_that_hangs_its_reader_hangs_nobody_else),

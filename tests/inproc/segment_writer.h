@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static inline void writer_open(struct segment_writer *w)
     h.modules = writer_area(&at, WRITER_MODULES);
     h.file_size = at;
     w->size = at;
-    w->fd = memfd_create("segment", MFD_CLOEXEC);
+    w->fd = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (w->fd < 0 || ftruncate(w->fd, (off_t)at) < 0)
         abort();
     w->base = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
@@ -63,6 +64,13 @@ static inline void writer_open(struct segment_writer *w)
     h.magic = PRELOAD_MAGIC;
     h.wanted = ~0u;
     *w->h = h;
+}
+
+/* From now on its size stays, as that of the library's memory. */
+static inline void writer_seal(const struct segment_writer *w)
+{
+    if (fcntl(w->fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+        abort();
 }
 
 static inline void writer_close(struct segment_writer *w)

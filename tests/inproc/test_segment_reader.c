@@ -170,6 +170,24 @@ static void live_memory_is_told(struct test *t)
     writer_close(&w);
 }
 
+/* What is being written, or never was finished because its thread was killed. */
+static void claimed_places_are_no_live_memory(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+
+    writer_open(&w);
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    writer_live(&w, 3, 1, (struct preload_live){.size = 1000});
+    writer_live(&w, 4, 0x8000, (struct preload_live){.size = 11});
+    writer_live(&w, 5, 1, (struct preload_live){.size = 1000, .what = 200});
+    CHECK_INT(t, segment_reader_live(r, count_live, &got, NULL), 0);
+    CHECK_INT(t, got.n, 1);
+    CHECK_INT(t, got.sum, 11);
+    CHECK_INT(t, segment_reader_doubts(r)->bad_live, 0);
+    writer_close(&w);
+}
+
 static void later_modules_replace_earlier_ones(struct test *t)
 {
     struct segment_writer w;
@@ -391,6 +409,37 @@ static void files_beyond_limits_are_refused_by_name(struct test *t)
     CHECK(t, strstr(err.text, "bytes of modules, and the limit is 1000"));
 }
 
+/* Whatever its header says: its owner can keep those waiting who write to it. */
+static void files_that_can_be_large_are_refused(struct test *t)
+{
+    struct segment_options o = {.max_records = WRITER_RECORDS,
+                                .max_live_keys = WRITER_LIVE,
+                                .max_texts_bytes = WRITER_TEXTS,
+                                .max_modules_bytes = WRITER_MODULES,
+                                .must_be_sealed = true};
+    struct segment_writer w;
+    struct segment_reader *r = NULL;
+    struct error err = {""};
+
+    writer_open(&w);
+    CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), -EPERM);
+    CHECK_STR(t, err.text, "the segment's size is not sealed");
+    CHECK_INT(t, ftruncate(w.fd, (off_t)w.size + 100000), 0);
+    writer_seal(&w);
+    CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), -EFBIG);
+    CHECK(t, strstr(err.text, " bytes, and the limit is "));
+    writer_close(&w);
+    writer_open(&w);
+    writer_seal(&w);
+    CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), 0);
+    segment_reader_free(r);
+    writer_close(&w);
+    int fds[2]; /* no memfd at all */
+    CHECK_INT(t, pipe(fds), 0);
+    CHECK_INT(t, segment_reader_open(fds[0], &o, &r, &err), -EPERM);
+    close(fds[1]);
+}
+
 static void a_call_takes_so_many_records(struct test *t)
 {
     struct segment_writer w;
@@ -479,6 +528,7 @@ static const struct test_case cases[] = {
     TEST(equal_texts_have_one_number),
     TEST(hostile_texts_are_none),
     TEST(live_memory_is_told),
+    TEST(claimed_places_are_no_live_memory),
     TEST(later_modules_replace_earlier_ones),
     TEST(switches_reach_the_library),
     TEST(hostile_headers_are_refused_with_words),
@@ -487,6 +537,7 @@ static const struct test_case cases[] = {
     TEST(noise_does_no_harm),
     TEST(memory_is_bounded),
     TEST(files_beyond_limits_are_refused_by_name),
+    TEST(files_that_can_be_large_are_refused),
     TEST(a_call_takes_so_many_records),
     TEST(what_goes_on_making_no_sense_is_given_up),
     TEST(texts_begin_anew_when_they_are_full),

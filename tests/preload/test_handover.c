@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
@@ -33,6 +34,26 @@ static void makes_a_segment_that_says_where_all_is(struct test *t)
     CHECK(t, before <= h->file_size);
     CHECK_INT(t, h->live.size / sizeof(struct preload_live), h->live_keys.size / 8);
     sample_end();
+}
+
+/* Who could change its size could keep readers waiting, so they read no other. */
+static void its_size_is_sealed(struct test *t)
+{
+    char path[96];
+
+    CHECK(t, begin());
+    unsigned long at = (unsigned long)(uintptr_t)preload_segment, page = 4095;
+    unsigned long end = (at + (unsigned long)segment.size + page) & ~page;
+    sample_end();
+    snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", at, end);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && (errno == EPERM || errno == EACCES))
+        TEST_SKIP(t, "map_files needs CAP_CHECKPOINT_RESTORE");
+    CHECK(t, fd >= 0);
+    int seals = fcntl(fd, F_GET_SEALS);
+    CHECK_INT(t, seals & (F_SEAL_GROW | F_SEAL_SHRINK), F_SEAL_GROW | F_SEAL_SHRINK);
+    CHECK(t, ftruncate(fd, 1 << 30) < 0 && errno == EPERM);
+    close(fd);
 }
 
 static void texts_are_kept_once(struct test *t)
@@ -428,6 +449,7 @@ static void full_texts_are_counted(struct test *t)
 
 static const struct test_case cases[] = {
     TEST(makes_a_segment_that_says_where_all_is),
+    TEST(its_size_is_sealed),
     TEST(texts_are_kept_once),
     TEST(modules_that_take_turns_leave_room),
     TEST(modules_form_a_list),
