@@ -241,6 +241,11 @@ static void add_inside(const struct agent *a, struct buf *text)
                "Memory of such libraries that made no sense, or cost too much, and is not read "
                "any more.",
                (double)s.dropped);
+    add_metric(text, "preload_stalled_total", "counter",
+               "Of those, memory that kept the agent waiting.", (double)s.stalled);
+    add_metric(text, "preload_shut_out", "gauge",
+               "Processes with such a library that wait for room: their user has its share.",
+               (double)s.shut_out);
 }
 
 void agent_metrics(struct agent *a, struct buf *text)

@@ -3,13 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/must.h"
 #include "inproc/inproc_profiles.h"
 
-#define PROCESSES_MAX 256
+/* All together; one user's have at most half of what others leave. */
+#define PROCESSES_MAX 512
 
 /* Memory: every process has a share, and all shares together are within the limit. A process that
  * is new has some of what is left; when a window begins, all have the same, and a quarter is left
@@ -28,6 +30,7 @@
 #define CPU_SHARE_DEFAULT 0.05
 #define COSTLY_TIMES      3 /* more than its part, and in so many windows one after the other */
 #define COSTLY_WINDOWS    3
+#define WAIT_PART         20 /* of a window, in which one of them may keep us waiting */
 
 /* A process that carries the library. */
 struct carrier {
@@ -37,7 +40,8 @@ struct carrier {
     struct inproc_window *window;
     size_t memory; /* its share */
     uint64_t records;
-    int64_t cost_ns;
+    int64_t cost_ns;   /* CPU, and waiting */
+    int64_t waited_ns; /* of that: for whoever else uses its memory */
     unsigned costly_windows;
     uint32_t wanted, alloc_rate, lock_rate; /* as the program had them */
     bool is_over;                           /* everything was taken, and the process is gone */
@@ -50,9 +54,11 @@ struct inside {
     struct carrier *carriers;
     size_t n, asked; /* without those that were dropped */
     size_t memory;   /* of all shares */
-    int64_t cost_ns; /* CPU, in this window */
+    int64_t cost_ns; /* of all, in this window */
     bool is_off;
-    uint64_t records, lost, refused, dropped;
+    bool is_full_told; /* in this window */
+    size_t shut_out;   /* processes that wait for room, when that was looked at last */
+    uint64_t records, lost, refused, dropped, stalled;
 };
 
 struct inside *inside_new(const struct inside_options *o)
@@ -62,6 +68,8 @@ struct inside *inside_new(const struct inside_options *o)
     in->o = *o;
     if (in->o.cpu_share <= 0)
         in->o.cpu_share = CPU_SHARE_DEFAULT;
+    if (in->o.wait_max_ns <= 0)
+        in->o.wait_max_ns = in->o.window_ns / WAIT_PART;
     return in;
 }
 
@@ -106,19 +114,84 @@ static void forget(struct inside *in, struct carrier *gone)
     }
 }
 
+static bool is_slow(const struct carrier *c)
+{
+    return c->waited_ns > c->in->o.wait_max_ns;
+}
+
 /* It stays known as one that is not read, so that it is not opened again and again. */
 static void drop(struct carrier *c, const char *why)
 {
     struct inside *in = c->in;
     struct error err;
 
-    if (c->reader)
+    if (c->reader && !is_slow(c))
         (void)segment_reader_set(c->reader, 0, c->alloc_rate, c->lock_rate, &err);
     stop_reading(c);
     c->is_dropped = true;
     in->n--;
     error_set(&err, 0, "process %u: %s", c->process->tgid, why);
     in->o.complain(in->o.arg, err.text);
+}
+
+/* ---- What it costs ---- */
+
+/* What this thread has used up so far. */
+struct spent {
+    int64_t cpu_ns, wall_ns;
+    long waits; /* how often it has let go of the CPU by itself */
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static struct spent spent_now(void)
+{
+    struct rusage usage = {0};
+
+    (void)getrusage(RUSAGE_THREAD, &usage);
+    return (struct spent){.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
+                          .wall_ns = clock_ns(CLOCK_MONOTONIC),
+                          .waits = usage.ru_nvcsw};
+}
+
+/* Time in which others have the CPU is not a process's fault; waiting for its memory is. */
+static void charge(struct carrier *c, const struct spent *since)
+{
+    struct spent now = spent_now();
+    int64_t cpu = now.cpu_ns - since->cpu_ns, wall = now.wall_ns - since->wall_ns;
+    int64_t waited = now.waits != since->waits && wall > cpu ? wall - cpu : 0;
+
+    c->cost_ns += cpu + waited;
+    c->waited_ns += waited;
+    c->in->cost_ns += cpu + waited;
+}
+
+/* Whether all have cost more than they may in this window, and this one so many times its part. */
+static bool is_costly(const struct carrier *c, int64_t times)
+{
+    const struct inside *in = c->in;
+    int64_t allowed = (int64_t)((double)in->o.window_ns * in->o.cpu_share);
+
+    return in->cost_ns > allowed && c->cost_ns > times * allowed / (int64_t)(in->n ? in->n : 1);
+}
+
+static void drop_if_slow(struct carrier *c)
+{
+    struct error why;
+
+    if (c->is_dropped || !is_slow(c))
+        return;
+    error_set(&why, 0, "its memory keeps us waiting: %lld ms in a window",
+              (long long)c->waited_ns / 1000000);
+    c->in->dropped++;
+    c->in->stalled++;
+    drop(c, why.text);
 }
 
 /* ---- Opening ---- */
@@ -166,7 +239,8 @@ static int begin_reading(struct carrier *c, int fd, struct error *err)
                                 .max_texts_bytes = TEXTS_BYTES_MAX,
                                 .max_modules_bytes = MODULES_BYTES_MAX,
                                 .max_drained = DRAINED_MAX,
-                                .max_doubts = DOUBTS_MAX};
+                                .max_doubts = DOUBTS_MAX,
+                                .must_be_sealed = true};
     struct segment_counters counters;
 
     int r = segment_reader_open(fd, &o, &c->reader, err);
@@ -207,8 +281,54 @@ static struct carrier *add_carrier(struct inside *in, struct process *p)
     return c;
 }
 
+/* ---- Whose turn it is ---- */
+
+/* So much is left for others at any time that each of them finds some. */
+static bool has_room(const struct inside *in, uint32_t uid)
+{
+    size_t most = in->o.memory_max / SHARE_MIN, of_user = 0;
+
+    most = most < PROCESSES_MAX ? most : PROCESSES_MAX;
+    for (const struct carrier *c = in->carriers; c; c = c->next)
+        of_user += !c->is_dropped && c->process->uid == uid;
+    size_t others = in->n - of_user;
+    return in->n < most && of_user < (most - others + 1) / 2;
+}
+
+static void shut_out(struct inside *in, struct process *p)
+{
+    struct error why;
+
+    in->shut_out += !p->is_shut_out;
+    p->is_shut_out = true;
+    if (in->is_full_told)
+        return;
+    in->is_full_told = true;
+    error_set(&why, 0,
+              "process %u waits: %zu are read, and more of user %u would take the room of others",
+              p->tgid, in->n, p->uid);
+    in->o.complain(in->o.arg, why.text);
+}
+
+/* Some may have gone. */
+static void let_in(struct inside *in)
+{
+    if (in->shut_out == 0)
+        return;
+    in->shut_out = 0;
+    for (struct process *p = NULL; (p = process_table_next(in->o.processes, p)) != NULL;) {
+        if (!p->is_shut_out || p->is_gone)
+            continue;
+        p->is_shut_out = !has_room(in, p->uid);
+        in->shut_out += p->is_shut_out;
+        if (!p->is_shut_out)
+            inside_learnt(in, p);
+    }
+}
+
 int inside_open(struct inside *in, struct process *p, int fd, uint64_t inode, struct error *err)
 {
+    struct spent began = spent_now();
     struct carrier *c = find(in, p);
     bool is_other = inode != p->handover_inode; /* than when it was looked at: it called exec */
 
@@ -219,6 +339,7 @@ int inside_open(struct inside *in, struct process *p, int fd, uint64_t inode, st
         close(fd);
     else
         r = begin_reading(c, fd, err);
+    charge(c, &began);
     if (r == 0)
         return 0;
     if (r == -EAGAIN) {
@@ -252,6 +373,10 @@ static void opened(void *arg, int r, struct bytes data, int fd, const char *text
     if (fd >= 0)
         close(fd);
     in->refused += r != -EAGAIN && r != -ESRCH;
+    if (r == -EPERM || r == -EFBIG) { /* it will not be another */
+        drop(c, err.text);
+        return;
+    }
     if (r != -EAGAIN && r != -ESRCH)
         in->o.complain(in->o.arg, err.text);
     process_look_later(c->process);
@@ -271,8 +396,12 @@ void inside_replaced(struct inside *in, struct process *p, struct process *forme
 
 void inside_learnt(struct inside *in, struct process *p)
 {
-    if (find(in, p) || p->handover_begin == 0 || !p->is_wanted || in->n >= PROCESSES_MAX)
+    if (find(in, p) || p->handover_begin == 0 || !p->is_wanted)
         return;
+    if (!has_room(in, p->uid)) {
+        shut_out(in, p);
+        return;
+    }
     CLEANUP(buf_done) struct buf q = {0};
     inspect_question_handover(p->tgid, p->start_ns, p->handover_begin, p->handover_end, &q);
     struct carrier *c = add_carrier(in, p);
@@ -287,35 +416,11 @@ void inside_switch(struct inside *in, bool is_on)
     if (in->is_off == !is_on)
         return;
     in->is_off = !is_on;
-    for (struct carrier *c = in->carriers; c; c = c->next)
+    for (struct carrier *c = in->carriers; c; c = c->next) {
+        struct spent began = spent_now();
         tell(c);
-}
-
-/* ---- What it costs ---- */
-
-static int64_t cpu_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static void charge(struct carrier *c, int64_t since_ns)
-{
-    int64_t cost = cpu_ns() - since_ns;
-
-    c->cost_ns += cost;
-    c->in->cost_ns += cost;
-}
-
-/* Whether all have cost more than they may in this window, and this one so many times its part. */
-static bool is_costly(const struct carrier *c, int64_t times)
-{
-    const struct inside *in = c->in;
-    int64_t allowed = (int64_t)((double)in->o.window_ns * in->o.cpu_share);
-
-    return in->cost_ns > allowed && c->cost_ns > times * allowed / (int64_t)(in->n ? in->n : 1);
+        charge(c, &began);
+    }
 }
 
 /* ---- Windows ---- */
@@ -333,11 +438,12 @@ void inside_poll(struct inside *in, int64_t now_ns)
     struct error err;
 
     for (struct carrier *c = in->carriers; c; c = c->next) {
+        drop_if_slow(c);
         if (!c->window || is_costly(c, 1)) /* what the ring does not hold, its library counts */
             continue;
-        int64_t began = cpu_ns();
+        struct spent began = spent_now();
         ssize_t n = inproc_window_poll(c->window, (uint64_t)now_ns, c->process->is_gone, &err);
-        charge(c, began);
+        charge(c, &began);
         count_records(c);
         if (n == -EBADMSG) {
             in->dropped++;
@@ -385,11 +491,11 @@ static void end_window(struct carrier *c, int64_t now_ns)
 void inside_end(struct inside *in, int64_t now_ns)
 {
     for (struct carrier *c = in->carriers; c; c = c->next) {
-        int64_t began = cpu_ns();
+        struct spent began = spent_now();
         c->is_over = c->process->is_gone && (c->window || c->is_dropped);
         if (c->window)
             end_window(c, now_ns);
-        charge(c, began);
+        charge(c, &began);
     }
 }
 
@@ -437,10 +543,11 @@ static void drop_if_costly(struct carrier *c)
 {
     struct error why;
 
+    drop_if_slow(c);
     c->costly_windows = is_costly(c, COSTLY_TIMES) ? c->costly_windows + 1 : 0;
     if (!c->window || c->costly_windows < COSTLY_WINDOWS)
         return;
-    error_set(&why, 0, "reading what it samples costs too much: %lld ms of CPU in a window",
+    error_set(&why, 0, "reading what it samples costs too much: %lld ms in a window",
               (long long)c->cost_ns / 1000000);
     c->in->dropped++;
     drop(c, why.text);
@@ -474,17 +581,21 @@ void inside_begin(struct inside *in)
     }
     share_out(in);
     in->cost_ns = 0;
+    in->is_full_told = false;
     for (struct carrier *c = in->carriers; c; c = c->next)
-        c->cost_ns = 0;
+        c->cost_ns = c->waited_ns = 0;
+    let_in(in);
 }
 
 void inside_stats(const struct inside *in, struct inside_stats *ret)
 {
     *ret = (struct inside_stats){.processes = in->n,
                                  .asked = in->asked,
+                                 .shut_out = in->shut_out,
                                  .records = in->records,
                                  .lost = in->lost,
                                  .refused = in->refused,
                                  .dropped = in->dropped,
+                                 .stalled = in->stalled,
                                  .memory = in->memory};
 }

@@ -19,6 +19,8 @@ struct inside_options {
     size_t memory_max; /* for all of them */
     double cpu_share;  /* of one CPU, for all of them; 0: 0.05. Whoever costs much more than others
                           is dropped when they cost more than that together */
+    int64_t wait_max_ns; /* of a window; 0: a twentieth of it. Whoever's memory keeps us waiting for
+                            longer is dropped: its owner can hold up those who write to it */
     void (*complain)(void *arg, const char *text);
     void *arg;
 };
@@ -26,7 +28,8 @@ struct inside_options {
 struct inside *inside_new(const struct inside_options *o);
 void inside_free(struct inside *in); /* NULL is fine. Before the table and the worker are */
 
-/* It was looked at: it may carry the library. */
+/* It was looked at: it may carry the library. When there is no room for more of its user's, it
+ * waits until there is. */
 void inside_learnt(struct inside *in, struct process *p);
 
 /* The memory was found and opened: reads it from now on. Takes over the descriptor. `inode` tells
@@ -52,8 +55,10 @@ void inside_begin(struct inside *in);
 
 struct inside_stats {
     size_t processes, asked;
-    size_t memory; /* that they may use, all together */
+    size_t shut_out; /* that wait for room */
+    size_t memory;   /* that they may use, all together */
     uint64_t records, lost, refused;
     uint64_t dropped; /* made no sense, or cost too much */
+    uint64_t stalled; /* of those: kept us waiting */
 };
 void inside_stats(const struct inside *in, struct inside_stats *ret);

@@ -81,6 +81,8 @@ struct process {
     int64_t attach_pause_ns; /* from look to look */
     uint16_t attach_port;    /* where its inspector was; 0: at the usual one */
 
+    bool is_shut_out; /* for from_inside.c: there was no room for it */
+
     /* For the governor: CPU samples of this round of it. */
     uint32_t round, round_samples;
 

@@ -1,5 +1,8 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "agent/from_inside.h"
 #include "base/error.h"
@@ -62,6 +65,7 @@ static int open_segment(struct world *w, struct process *p, const struct segment
 {
     struct error err = {""};
 
+    writer_seal(s);
     return inside_open(w->inside, p, dup(s->fd), p->handover_inode, &err);
 }
 
@@ -281,6 +285,128 @@ static void memory_that_is_another_by_now_waits(struct test *t)
     writer_close(&s);
 }
 
+static void memory_that_can_grow_is_refused(struct test *t)
+{
+    struct segment_writer s;
+    struct world w;
+    struct error err = {""};
+
+    writer_open(&s);
+    open_world(&w, (struct inside_options){0});
+    struct process *p = process_of(&w, 100);
+    CHECK_INT(t, inside_open(w.inside, p, dup(s.fd), INODE, &err), -EPERM);
+    CHECK_STR(t, w.said.text, "process 100: the segment's size is not sealed");
+    CHECK_INT(t, stats_of(&w).refused, 1);
+    close_world(&w);
+    writer_close(&s);
+}
+
+/* Whoever fills a memfd keeps those waiting who write to it. */
+struct holder {
+    const struct segment_writer *s;
+    off_t end;
+    bool is_over;
+};
+
+static void *hold_up(void *arg)
+{
+    struct holder *h = arg;
+    off_t from = ((off_t)h->s->size + 4095) & ~(off_t)4095;
+
+    while (!__atomic_load_n(&h->is_over, __ATOMIC_RELAXED)) {
+        (void)!fallocate(h->s->fd, 0, from, h->end - from);
+        (void)!fallocate(h->s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, h->end - from);
+    }
+    return NULL;
+}
+
+static void what_keeps_us_waiting_is_dropped(struct test *t)
+{
+    struct segment_writer s;
+    struct world w;
+    struct holder h = {.s = &s, .end = (off_t)16 << 20};
+    pthread_t threads[4];
+    struct timespec now, end;
+
+    writer_open(&s);
+    CHECK_INT(t, ftruncate(s.fd, h.end), 0);
+    open_world(&w, (struct inside_options){.wait_max_ns = 1, .cpu_share = 1000});
+    CHECK_INT(t, open_segment(&w, process_of(&w, 100), &s), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+        CHECK_INT(t, pthread_create(&threads[i], NULL, hold_up, &h), 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 20;
+    for (int64_t i = 1; stats_of(&w).processes > 0; i++) {
+        put(&s, 1);
+        inside_poll(w.inside, i);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > end.tv_sec || s.h->texts_used > WRITER_TEXTS / 16)
+            break;
+    }
+    __atomic_store_n(&h.is_over, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+        pthread_join(threads[i], NULL);
+    CHECK_INT(t, stats_of(&w).processes, 0);
+    CHECK_INT(t, stats_of(&w).dropped, 1);
+    CHECK_INT(t, stats_of(&w).stalled, 1);
+    CHECK(t, strstr(w.said.text, "process 100: its memory keeps us waiting"));
+    close_world(&w);
+    writer_close(&s);
+}
+
+/* There is nobody behind these: asking is enough. */
+static struct process *learn(struct world *w, uint32_t pid, uint32_t uid)
+{
+    struct process *p = process_of(w, pid);
+
+    p->uid = uid;
+    p->is_wanted = true;
+    inside_learnt(w->inside, p);
+    return p;
+}
+
+static void one_user_leaves_room_for_others(struct test *t)
+{
+    struct error err = {""};
+    struct loop *loop = NULL;
+    struct worker *inspector = NULL;
+    struct world w;
+
+    CHECK_INT(t, loop_new(&loop, &err), 0);
+    CHECK_INT(t, worker_new(loop, &inspect_worker, &inspector, &err), 0);
+    open_world(&w, (struct inside_options){.inspector = inspector, .memory_max = (size_t)2 << 20});
+    struct segment_writer s;
+    writer_open(&s);
+    struct process *first = process_of(&w, 99);
+    first->uid = 1000;
+    CHECK_INT(t, open_segment(&w, first, &s), 0);
+    for (uint32_t i = 0; i < 20; i++)
+        (void)learn(&w, 100 + i, 1000);
+    CHECK_INT(t, stats_of(&w).processes, 8); /* of 16 for which there is memory */
+    CHECK_INT(t, stats_of(&w).shut_out, 13);
+    CHECK_INT(t, w.n_said, 1);
+    CHECK_STR(t, w.said.text,
+              "process 107 waits: 8 are read, and more of user 1000 would take the room of others");
+    CHECK_INT(t, stats_of(&w).asked, 7);
+    inside_begin(w.inside);
+    CHECK_INT(t, stats_of(&w).asked, 7);
+    /* One goes: one comes in. */
+    first->is_gone = true;
+    pass_window(&w, SECOND);
+    CHECK_INT(t, stats_of(&w).processes, 8);
+    CHECK_INT(t, stats_of(&w).shut_out, 12);
+    CHECK_INT(t, stats_of(&w).asked, 8);
+    for (uint32_t i = 0; i < 20; i++)
+        (void)learn(&w, 200 + i, 2000);
+    CHECK_INT(t, stats_of(&w).processes, 12);
+    (void)learn(&w, 300, 3000);
+    CHECK_INT(t, stats_of(&w).processes, 13); /* and whoever comes next finds some, too */
+    close_world(&w);
+    worker_free(inspector);
+    loop_free(loop);
+    writer_close(&s);
+}
+
 static const struct test_case cases[] = {
     TEST(memory_beyond_limits_is_refused_once),
     TEST(what_makes_no_sense_is_dropped),
@@ -290,5 +416,8 @@ static const struct test_case cases[] = {
     TEST(exec_loses_nothing),
     TEST(exec_while_a_window_is_published_loses_nothing),
     TEST(memory_that_is_another_by_now_waits),
+    TEST(memory_that_can_grow_is_refused),
+    TEST(what_keeps_us_waiting_is_dropped),
+    TEST(one_user_leaves_room_for_others),
 };
 TEST_MAIN(cases)
