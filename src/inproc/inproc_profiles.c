@@ -376,6 +376,9 @@ static uint32_t profile_attributes(struct maker *m)
             ids[n++] = int_attribute(m->dict, loss_keys[i], (int64_t)(l->lost[i] & INT64_MAX));
     if (more > 0)
         ids[n++] = int_attribute(m->dict, "vesta.preload.left_out", (int64_t)(more & INT64_MAX));
+    if (l->unfollowed > 0)
+        ids[n++] = int_attribute(m->dict, "vesta.preload.unfollowed",
+                                 (int64_t)(l->unfollowed & INT64_MAX));
     return dict_attrs(m->dict, ids, n);
 }
 
@@ -404,6 +407,9 @@ static void add_notes(const struct inproc_window *w, struct profile_set *set)
     if (l->left_out > 0)
         profile_set_note(set, "%llu samples were left out: no room to add them up",
                          (unsigned long long)l->left_out);
+    if (l->unfollowed > 0)
+        profile_set_note(set, "%llu live objects are not looked at for leaks: too many stacks",
+                         (unsigned long long)l->unfollowed);
 }
 
 void inproc_profiles_add(const struct inproc_window *w, const struct inproc_profiles_options *o,

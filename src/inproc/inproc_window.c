@@ -237,6 +237,9 @@ static void take_losses(struct inproc_window *w, const struct segment_counters *
     l->unsound = d->bad_records - w->doubts.bad_records + d->bad_texts - w->doubts.bad_texts +
                  d->bad_modules - w->doubts.bad_modules + d->bad_live - w->doubts.bad_live;
     l->left_out += d->no_room - w->doubts.no_room;
+    for (size_t i = 0; i < LEAKS; i++)
+        if (leaks_unfollowed(w->leaks[i]) > l->unfollowed)
+            l->unfollowed = leaks_unfollowed(w->leaks[i]);
     w->doubts = *d;
 }
 
@@ -362,7 +365,7 @@ const struct inproc_losses *inproc_window_losses(const struct inproc_window *w)
 
 bool inproc_losses_any(const struct inproc_losses *l)
 {
-    uint64_t sum = l->unfinished | l->unsound | l->left_out;
+    uint64_t sum = l->unfinished | l->unsound | l->left_out | l->unfollowed;
 
     for (size_t i = 0; i < PRELOAD_LOSSES; i++)
         sum |= l->lost[i];

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/hash.h"
+#include "base/idset.h"
 #include "base/must.h"
 #include "base/vec.h"
 #include "inproc/weight.h"
@@ -40,8 +42,9 @@ struct leaks {
     uint64_t step_ns;
     uint64_t *times;
     unsigned n;
-    VEC(uint32_t) slots; /* by stack: site + 1 */
+    struct idset by_stack; /* sites */
     VEC(struct site) sites;
+    uint64_t unfollowed; /* in this snapshot */
     VEC(struct leak_suspect) suspects;
     VEC(uint32_t) order;     /* sites, by place */
     struct moment *together; /* of the sites of a place */
@@ -74,11 +77,12 @@ void leaks_restart(struct leaks *l)
 {
     for (size_t i = 0; i < l->sites.len; i++)
         budget_free(&l->budget, l->sites.data[i].moments, l->max * sizeof(struct moment));
-    vec_done(&l->budget, &l->slots);
+    idset_done(&l->budget, &l->by_stack);
     vec_done(&l->budget, &l->sites);
     vec_done(&l->budget, &l->suspects);
     vec_done(&l->budget, &l->order);
     l->n = 0;
+    l->unfollowed = 0;
 }
 
 void leaks_set_memory(struct leaks *l, size_t max_memory)
@@ -101,6 +105,11 @@ void leaks_free(struct leaks *l)
 bool leaks_is_due(const struct leaks *l, uint64_t now_ns)
 {
     return l->n == 0 || (now_ns > l->times[l->n - 1] && now_ns - l->times[l->n - 1] >= l->step_ns);
+}
+
+uint64_t leaks_unfollowed(const struct leaks *l)
+{
+    return l->unfollowed;
 }
 
 bool leaks_is_settled(const struct leaks *l)
@@ -129,10 +138,48 @@ static void make_room(struct leaks *l)
         l->step_ns = l->step_ns * 2 < l->o.step_max_ns ? l->step_ns * 2 : l->o.step_max_ns;
 }
 
+static uint64_t hash_of(uint32_t stack)
+{
+    return hash_mix(stack, 7);
+}
+
+/* Whether something was alive in a snapshot of those from `first` on. */
+static bool was_alive(const struct leaks *l, const struct site *s, unsigned first)
+{
+    for (unsigned i = first; i < l->n; i++)
+        if (s->moments[i].bytes > 0)
+            return true;
+    return false;
+}
+
+/* Stacks come and go: those of which nothing is left make room for the next. Where room is short,
+ * the last snapshot alone decides. */
+static void forget_sites(struct leaks *l)
+{
+    unsigned first = l->n > 0 && l->budget.used > l->budget.limit / 8 ? l->n - 1 : 0;
+    uint32_t kept = 0;
+
+    for (size_t i = 0; i < l->sites.len; i++) {
+        struct site s = l->sites.data[i];
+        if (was_alive(l, &s, first))
+            l->sites.data[kept++] = s;
+        else
+            budget_free(&l->budget, s.moments, l->max * sizeof(struct moment));
+    }
+    if (kept == l->sites.len)
+        return;
+    l->sites.len = kept;
+    idset_done(&l->budget, &l->by_stack);
+    for (uint32_t i = 0; i < kept; i++) /* there was room for more of them */
+        (void)idset_add(&l->budget, &l->by_stack, hash_of(l->sites.data[i].stack), i);
+}
+
 void leaks_begin(struct leaks *l, uint64_t now_ns)
 {
     if (l->n == l->max)
         make_room(l);
+    forget_sites(l);
+    l->unfollowed = 0;
     l->times[l->n] = now_ns;
     for (size_t i = 0; i < l->sites.len; i++) {
         struct site *s = &l->sites.data[i];
@@ -143,26 +190,38 @@ void leaks_begin(struct leaks *l, uint64_t now_ns)
     }
 }
 
-static struct site *site_of(struct leaks *l, uint32_t stack)
+static struct site *add_new_site(struct leaks *l, uint32_t stack)
 {
     struct budget *b = &l->budget;
+    size_t size = l->max * sizeof(struct moment);
     void *moments = NULL;
 
-    if (stack < l->slots.len && l->slots.data[stack] > 0)
-        return &l->sites.data[l->slots.data[stack] - 1];
     /* Tables grow by doubling: what is left must be enough for each of them. */
-    if (b->used > b->limit / 4 || stack > b->limit / 32 / sizeof(uint32_t))
+    if (b->used > b->limit / 4 || !budget_resize(b, &moments, 0, size))
         return NULL;
-    if ((stack >= l->slots.len && !vec_resize(b, &l->slots, (size_t)stack + 1)) ||
-        !budget_resize(b, &moments, 0, l->max * sizeof(struct moment)))
-        return NULL;
-    memset(moments, 0, l->max * sizeof(struct moment));
+    memset(moments, 0, size);
     if (!vec_push(b, &l->sites, (struct site){.stack = stack, .moments = moments})) {
-        budget_free(b, moments, l->max * sizeof(struct moment));
+        budget_free(b, moments, size);
         return NULL;
     }
-    l->slots.data[stack] = (uint32_t)l->sites.len;
-    struct site *s = &vec_last(&l->sites);
+    if (!idset_add(b, &l->by_stack, hash_of(stack), (uint32_t)l->sites.len - 1)) {
+        l->sites.len--;
+        budget_free(b, moments, size);
+        return NULL;
+    }
+    return &vec_last(&l->sites);
+}
+
+static struct site *site_of(struct leaks *l, uint32_t stack)
+{
+    uint32_t at = IDSET_FIND(&l->by_stack, hash_of(stack), i, l->sites.data[i].stack == stack);
+
+    if (at != IDSET_NONE)
+        return &l->sites.data[at];
+    struct site *s = add_new_site(l, stack);
+    l->unfollowed += !s;
+    if (!s)
+        return NULL;
     for (unsigned i = 0; l->o.place && i < LEAKS_LEVELS; i++)
         s->places[i] = l->o.place(l->o.place_arg, stack, i + 1);
     return s;

@@ -42,7 +42,7 @@ struct leaks_options {
     uint64_t step_ns;     /* the first step; 0: window_ns */
     uint64_t step_max_ns; /* steps become longer up to this; 0: they do not */
     unsigned min_samples; /* that must be left of 2 N steps; 0: 2 N */
-    size_t max_memory;    /* 0: 16 MiB; what does not fit is not followed */
+    size_t max_memory;    /* 0: 16 MiB; what does not fit is not followed, and counted */
     leaks_place_fn place; /* NULL: each stack is judged alone */
     void *place_arg;
 };
@@ -66,6 +66,10 @@ bool leaks_is_due(const struct leaks *l, uint64_t now_ns);
 void leaks_begin(struct leaks *l, uint64_t now_ns);
 void leaks_add(struct leaks *l, uint32_t stack, uint64_t size, uint32_t rate, uint64_t time_ns);
 void leaks_end(struct leaks *l);
+
+/* Objects of the last snapshot whose stacks are not followed: there was no room. Stacks of which
+ * nothing is alive make room for others. */
+uint64_t leaks_unfollowed(const struct leaks *l);
 
 /* Whether steps are as long as windows: before that a verdict is early, and for programs that have
  * ended already. */

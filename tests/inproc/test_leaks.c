@@ -307,6 +307,51 @@ static void what_stops_is_not_named_any_more(struct test *t)
     world_done(&w);
 }
 
+/* A leak that begins when many other stacks have come and gone. */
+static void stacks_that_are_gone_make_room(struct test *t)
+{
+    struct leaks_options o = {.window_ns = SECOND, .max_memory = 256 << 10};
+    struct leaks *l = leaks_new(&o);
+    uint64_t now = SECOND;
+    size_t n;
+
+    for (uint32_t round = 0; round < 40; round++, now += SECOND) {
+        leaks_begin(l, now);
+        for (uint32_t i = 0; round < 20 && i < 100; i++) /* others each time */
+            leaks_add(l, 1000 + round * 100 + i, 4096, RATE, now - 1);
+        for (uint32_t i = 0; round >= 20 && i < 10 * (round - 19); i++)
+            leaks_add(l, 7, 100000, RATE, 20 * SECOND + i / 10 * SECOND + SECOND / 2);
+        leaks_end(l);
+    }
+    CHECK_INT(t, leaks_unfollowed(l), 0);
+    (void)leaks_suspects(l, &n);
+    CHECK_INT(t, n, 1);
+    CHECK(t, leaks_find(l, 7));
+    leaks_free(l);
+}
+
+static void what_is_not_followed_is_counted(struct test *t)
+{
+    struct leaks_options o = {.window_ns = SECOND, .max_memory = 64 << 10};
+    struct leaks *l = leaks_new(&o);
+
+    leaks_begin(l, SECOND);
+    for (uint32_t i = 0; i < 10000; i++)
+        leaks_add(l, i, 4096, RATE, 1);
+    leaks_end(l);
+    uint64_t unfollowed = leaks_unfollowed(l);
+    CHECK(t, unfollowed > 9000 && unfollowed < 10000);
+    /* When they are gone, there is room for others. */
+    leaks_begin(l, 2 * SECOND);
+    leaks_end(l);
+    leaks_begin(l, 3 * SECOND);
+    for (uint32_t i = 20000; i < 20010; i++)
+        leaks_add(l, i, 4096, RATE, 1);
+    leaks_end(l);
+    CHECK_INT(t, leaks_unfollowed(l), 0);
+    leaks_free(l);
+}
+
 static void memory_is_bounded(struct test *t)
 {
     struct leaks_options o = {.window_ns = SECOND, .max_memory = 64 << 10};
@@ -331,6 +376,8 @@ static const struct test_case cases[] = {
     TEST(large_blocks_need_no_statistics),
     TEST(thin_stacks_are_judged_by_their_place),
     TEST(what_stops_is_not_named_any_more),
+    TEST(stacks_that_are_gone_make_room),
+    TEST(what_is_not_followed_is_counted),
     TEST(memory_is_bounded),
 };
 TEST_MAIN(cases)
