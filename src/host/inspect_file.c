@@ -187,11 +187,12 @@ int inspect_open_handover(const struct target *t, const struct question *q, int 
     if (fd < 0 || fstat(fd, &st) < 0) /* once more: from now on its size is what it is */
         return error_set(err, -errno, "could not open memory of process %u: %m", t->pid);
     if (seals < 0 || !(seals & F_SEAL_GROW) || !(seals & F_SEAL_SHRINK))
-        return error_set(err, -EPERM, "the size of what process %u has at %#llx is not sealed",
-                         t->pid, (unsigned long long)q->begin);
+        return error_set(err, -EPERM, "the size of the memory at %#llx is not sealed",
+                         (unsigned long long)q->begin);
     if ((uint64_t)st.st_size > INSPECT_HANDOVER_MAX)
-        return error_set(err, -EFBIG, "what process %u has at %#llx is %lld bytes, too many",
-                         t->pid, (unsigned long long)q->begin, (long long)st.st_size);
+        return error_set(err, -EFBIG, "the memory at %#llx has %lld bytes, and the limit is %lld",
+                         (unsigned long long)q->begin, (long long)st.st_size,
+                         (long long)INSPECT_HANDOVER_MAX);
     *ret = (struct inspect_file){
         .device = st.st_dev, .inode = st.st_ino, .size = (uint64_t)st.st_size, .uid = st.st_uid};
     *ret_fd = TAKE_FD(fd);

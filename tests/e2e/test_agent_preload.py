@@ -2,7 +2,9 @@
 agent's names and identity, without anything being configured on either side."""
 
 import os
+import re
 import subprocess
+import sys
 import time
 
 import agent
@@ -29,6 +31,26 @@ def carrier(request):
     process.wait(timeout=10)
 
 
+# Memory of that name which can grow: whoever writes to it waits while it is filled.
+HOSTILE = """
+import mmap, os, time
+fd = os.memfd_create("vesta-preload")
+os.ftruncate(fd, 2 << 30)
+memory = mmap.mmap(fd, 4096)
+while True:
+    sum(range(100000))
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def hostile():
+    process = subprocess.Popen([sys.executable, "-c", HOSTILE])
+    yield process
+    process.kill()
+    process.wait()
+
+
 def profile_of(server, kind, service="carrier"):
     """{function: what it and its callees have} of the program."""
     done = run_vesta("convert", f'{kind}{{service.name="{service}"}}', "--from", "now-10m", "--to",
@@ -41,13 +63,18 @@ def profile_of(server, kind, service="carrier"):
     return found
 
 
-def test_what_a_library_samples_arrives_with_the_agents_names(carrier, server, tmp_path):
+def test_what_a_library_samples_arrives_with_the_agents_names(carrier, hostile, server, tmp_path):
     running = Agent(tmp_path, server=server)
     try:
         def both():
             alloc, heap = profile_of(server, "alloc_space"), profile_of(server, "inuse_space")
             return alloc.get("churn", 0) > 100 << 20 and heap.get("keep") and (alloc, heap)
         alloc, heap = wait_for(both, 60)
+        refusal = f"process {hostile.pid}: the size of the memory at"
+        counted = re.compile(r"^vesta_agent_preload_refused_total [1-9]", re.M)
+        wait_for(lambda: refusal in running.log and counted.search(running.get("/metrics")))
+        time.sleep(1)  # it is not asked for again
+        assert running.log.count(refusal) == 1
     finally:
         running.stop()
     assert alloc["churn"] / alloc["keep"] == pytest.approx(3, rel=0.05), running.log
