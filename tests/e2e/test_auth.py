@@ -284,15 +284,17 @@ def openssl(*args):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """A CA, and what it has signed for a server and for a client named agent-7."""
+    """A CA, and what it has signed for a server and for a client named agent-7; with all that Python
+    3.13 wants to see in them."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not installed, so there are no certificates to show")
     here = tmp_path_factory.mktemp("certificates")
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     openssl("req", "-x509", *new, "-keyout", here / "ca.key", "-out", here / "ca.pem",
-            "-subj", "/CN=test CA", "-days", 2)
+            "-subj", "/CN=test CA", "-days", 2, "-addext", "keyUsage=critical,keyCertSign,cRLSign")
     for name, subject in (("server", "/CN=localhost"), ("client", "/CN=agent-7")):
-        (here / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+        (here / "extensions").write_text("subjectAltName=IP:127.0.0.1\nsubjectKeyIdentifier=hash\n"
+                                         "authorityKeyIdentifier=keyid\n")
         openssl("req", *new, "-keyout", here / f"{name}.key", "-out", here / f"{name}.csr",
                 "-subj", subject)
         openssl("x509", "-req", "-in", here / f"{name}.csr", "-CA", here / "ca.pem", "-CAkey",

@@ -41,7 +41,7 @@ def test_a_sound_file_is_called_sound(config, tmp_path):
     ("limits:\n\tbody: 1MiB\n", "line 2, column 1: found character that cannot start any token (tabs"),
     ("mask: {rules: ['labels: /(/x/']}\n", 'mask rule "labels: /(/x/": bad regular expression "("'),
     ("#" * 300000, "is larger than the limit of 256 KiB"),
-])
+], ids=lambda text: text[:40])  # programs are told in their environment which test this is
 def test_what_is_wrong_in_a_file_is_said_with_its_line(config, text, why):
     done = config("check", file=text, check=1)
     assert why in done.err.decode()
