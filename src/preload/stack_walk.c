@@ -20,25 +20,13 @@ enum step { STEP_ON, STEP_END, STEP_LOST };
 
 #define KNOWS(w, reg) ((w)->regs.known >> (reg)&1)
 
-#if defined(__x86_64__)
-
 /*
- * ---- Rules that are remembered ----
+ * ---- What is remembered about an address ----
  *
- * Most frames: the cfa is a register plus an offset, the return address lies below it, and the
- * registers that a function must preserve lie below that or are as they were. A rule is one word:
- *
- *     bits 0-3 register of the cfa │ 4-19 offset/8 │ 20-55 slot of rbx rbp r12 r13 r14 r15, 6 bits
- *     each, 0: not saved │ 56-61 the largest slot │ 62 outermost │ 63 by frame pointer
- *
- * Slot k is at cfa - 8k. A place in the cache is two words, written without a lock: they belong
- * together when one fits the other.
+ * A place in the cache is two words, written without a lock: they belong together when one fits the
+ * other.
  */
-#define CACHE_SIZE   4096
-#define RULE_END     (1ull << 62)
-#define RULE_POINTER (1ull << 63)
-#define N_SAVED      6
-static const uint8_t saved_registers[N_SAVED] = {FRAME_RBX, FRAME_RBP, 12, 13, 14, 15};
+#define CACHE_SIZE 4096
 
 static struct {
     uint64_t check, rule;
@@ -82,6 +70,24 @@ static void cache_clear_if_old(void)
     for (size_t i = 0; i < CACHE_SIZE; i++)
         __atomic_store_n(&cache[i].rule, 0, __ATOMIC_RELAXED);
 }
+
+#if defined(__x86_64__)
+
+/*
+ * ---- Rules ----
+ *
+ * Most frames: the cfa is a register plus an offset, the return address lies below it, and the
+ * registers that a function must preserve lie below that or are as they were. A rule is one word:
+ *
+ *     bits 0-3 register of the cfa │ 4-19 offset/8 │ 20-55 slot of rbx rbp r12 r13 r14 r15, 6 bits
+ *     each, 0: not saved │ 56-61 the largest slot │ 62 outermost │ 63 by frame pointer
+ *
+ * Slot k is at cfa - 8k.
+ */
+#define RULE_END     (1ull << 62)
+#define RULE_POINTER (1ull << 63)
+#define N_SAVED      6
+static const uint8_t saved_registers[N_SAVED] = {FRAME_RBX, FRAME_RBP, 12, 13, 14, 15};
 
 /* 0 when it does not fit. */
 static uint64_t pack_rule(const struct frame_row *row)
@@ -278,8 +284,18 @@ static enum step walk_step(struct walk *w)
 
 #else /* other machines: frame pointers */
 
-static void cache_clear_if_old(void)
+/* Its module is known, also to readers, or is now. */
+static bool is_code(uint64_t pc)
 {
+    enum { CODE = 1 };
+    struct code_module m;
+
+    if (cache_get(pc) == CODE)
+        return true;
+    if (!modules_find(pc, &m))
+        return false;
+    cache_put(pc, CODE);
+    return true;
 }
 
 /* Frames are linked: the caller's frame pointer, then the return address. Addresses may be signed
@@ -293,11 +309,16 @@ static enum step walk_step(struct walk *w)
     if (fp < w->regs.value[FRAME_RSP] || !stack_memory_read(&w->memory, fp, &next[0]) ||
         !stack_memory_read(&w->memory, fp + 8, &next[1]))
         return STEP_LOST;
+    next[1] &= 0xffffffffffffull;
+    if (next[1] == 0)
+        return STEP_END;
+    if (!is_code(next[1] - 1))
+        return STEP_LOST;
     w->regs.value[FRAME_RBP] = next[0];
     w->regs.value[FRAME_RSP] = fp + 16;
-    w->regs.value[FRAME_RIP] = next[1] & 0xffffffffffffull;
+    w->regs.value[FRAME_RIP] = next[1];
     w->is_exact = false;
-    return w->regs.value[FRAME_RIP] ? STEP_ON : STEP_END;
+    return STEP_ON;
 }
 
 #define WALK_CAPTURE(w)                                                                            \

@@ -40,12 +40,13 @@ class Segment:
         self.lost = struct.unpack_from("<8Q", data, 224)
         self.sampled = struct.unpack_from("<6Q", data, 288)
         self.is_over = struct.unpack_from("<I", data, 336)[0]
-        (ring, ring_size), _, (keys, keys_size), (live, _), (modules, _) = areas
+        (ring, ring_size), texts, (keys, keys_size), (live, _), (at, _) = areas
+        self.texts = data[texts[0]:sum(texts)]
         self.modules = []
-        while (size := struct.unpack_from("<I", data, modules)[0]) > 0:
-            path_len, = struct.unpack_from("<H", data, modules + 4)
-            self.modules.append(data[modules + 72:modules + 72 + path_len].decode())
-            modules += size
+        while (size := struct.unpack_from("<I", data, at)[0]) > 0:
+            path_len, start, end = struct.unpack_from("<4xHxxQQ", data, at)
+            self.modules.append((start, end, data[at + 72:at + 72 + path_len].decode()))
+            at += size
         self.records = [RECORD.unpack_from(data, ring + RECORD.size * i)
                         for i in range(min(self.head, ring_size // RECORD.size))]
         self.live = [struct.unpack_from("<QII12xB", data, live + 32 * i)
@@ -56,6 +57,13 @@ class Segment:
         """Every record is there, and of a known kind."""
         return all(r[0] in (0, i + 1) and (r[0] == 0 or r[1] in range(1, 6))
                    for i, r in enumerate(self.records))
+
+    def stack(self, record):
+        """Its modules, from the innermost."""
+        size, = struct.unpack_from("<I", self.texts, 8 * record[6])
+        return [next((path for start, end, path in reversed(self.modules)
+                      if start <= address & ~(1 << 63) < end), None)
+                for address in struct.unpack_from(f"<{size // 8}Q", self.texts, 8 * record[6] + 16)]
 
     def allocated(self, what=1):
         return totals((r[11], r[9]) for r in self.records if (r[1], r[2]) == (ALLOC, what))
@@ -254,7 +262,7 @@ def test_plugins_that_take_turns_are_told_apart(programs, inside):
                       f"-Wl,-soname,twin{i}.so") for i in range(2)]
     _, [ring] = inside([programs("opens_plugin.c"), "close", *twins, *twins, twins[1]],
                        VESTA_PRELOAD_INTERVAL="1")
-    told = [path for path in ring.modules if path in map(str, twins)]
+    told = [path for _, _, path in ring.modules if path in map(str, twins)]
     assert told == [str(twins[i]) for i in (0, 1, 0, 1)]
 
 
@@ -282,6 +290,31 @@ def test_programs_go_on_as_before(inside, command):
     assert text == "done\n"
     assert rings and all(ring.is_whole() for ring in rings)
     assert sum(ring.sampled[ALLOC] for ring in rings) > 5
+
+
+def test_aarch64(tmp_path):
+    """Another machine, where stacks are walked by frame pointers: the site is the innermost frame,
+    nothing is of the library itself, and all can be named."""
+    compiler, machine = map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64-static"))
+    if not compiler or not machine:
+        pytest.skip("there is no compiler for aarch64, or no machine")
+    sources = [s for s in (ROOT / "src" / "preload").glob("*.c") if s.name != "context_alone.c"]
+    flags = ["-std=gnu17", "-D_GNU_SOURCE", "-O1", "-fno-omit-frame-pointer"]
+    library, program = tmp_path / "library.so", tmp_path / "program"
+    subprocess.run([compiler, *flags, "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,now",
+                    "-fno-builtin", "-ftls-model=initial-exec", f"-I{ROOT}/src",
+                    f"-I{ROOT}/include", "-o", library, *sources, "-Wl,--hash-style=both",
+                    "-Wl,-z,separate-code"], check=True)
+    subprocess.run([compiler, *flags, "-o", program, SOURCES / "odd_ways.c"], check=True)
+    settings = {**SMALL, "VESTA_PRELOAD_DIR": tmp_path, "VESTA_PRELOAD_INTERVAL": "16K",
+                "LD_PRELOAD": library}
+    subprocess.run([machine, "-L", "/usr/aarch64-linux-gnu",
+                    *(word for name, value in settings.items() for word in ("-E", f"{name}={value}")),
+                    program, "no-environment"], check=True, timeout=60)
+    [ring] = segments(tmp_path)
+    stacks = [ring.stack(r) for r in ring.records if (r[1], r[11]) == (ALLOC, 100000)]
+    assert len(stacks) > 900
+    assert all(s[0] == s[1] == s[2] == s[-1] == str(program) and None not in s for s in stacks)
 
 
 @pytest.mark.parametrize("world", ["glibc", "musl"])
