@@ -32,7 +32,7 @@ static void *early_alloc(size_t n)
     size_t at = __atomic_fetch_add(&early_used, pages, __ATOMIC_RELAXED);
     if (at + pages > EARLY_PAGES)
         return NULL;
-    live_filter_add(early[at]);
+    live_filter_pin(early[at]);
     return early[at];
 }
 

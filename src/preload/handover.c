@@ -189,6 +189,8 @@ static bool make_segment(void)
     void *base = ring_file_map(segment.header, &h);
     if (!base)
         return false;
+    if (segment.header)
+        live_filter_clear();
     point_at(&segment, base, &h, size);
     segment.pid = h.pid;
     segment.header = base;

@@ -133,22 +133,26 @@ void walk_thread_starts(void *frame);
 /*
  * How many sampled addresses there are of each hash: 0 says that one is not sampled, and nearly all
  * are. Addresses of a page have their counts in one cache line. A count that has become LIVE_MANY
- * stays there.
+ * stays there. It has 16 places for each object that the table can have by default; what is not
+ * used is not there.
  */
-#define LIVE_FILTER_LINES 1024
+#define LIVE_FILTER_LINES 16384
+#define LIVE_FILTER_BITS  14
 #define LIVE_MANY         255
-extern uint8_t live_filter[LIVE_FILTER_LINES][64]
-    __attribute__((visibility("hidden"), aligned(64)));
+extern uint8_t live_filter[LIVE_FILTER_LINES][64] __attribute__((visibility("hidden")));
 static inline uint8_t *live_filter_at(const void *p)
 {
-    uint64_t line = ((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15ull >> 54;
+    uint64_t line = ((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15ull >> (64 - LIVE_FILTER_BITS);
     return &live_filter[line][(uintptr_t)p >> 4 & 63];
 }
 static inline bool live_is_likely(const void *p)
 {
     return __atomic_load_n(live_filter_at(p), __ATOMIC_RELAXED) != 0;
 }
-void live_filter_add(const void *p);
+/* For ever, as if it were sampled. */
+void live_filter_pin(const void *p);
+/* In a child of fork, which has nothing sampled yet. */
+void live_filter_clear(void);
 
 /* Between sample_begin() and sample_end(). */
 void live_add(const void *p, const struct preload_live *what);

@@ -26,7 +26,7 @@ struct code_image {
     } parts[IMAGE_PARTS_MAX]; /* executable */
     uint32_t n_parts;
     uint64_t tables, tables_start, tables_end; /* .eh_frame_hdr and its segment; 0: none */
-    uint64_t build_id_at; /* in memory; 0: none */
+    uint64_t build_id_at;                      /* in memory; 0: none */
     uint8_t build_id_len;
     uint8_t build_id[32];
 };

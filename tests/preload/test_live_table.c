@@ -1,4 +1,6 @@
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/test.h"
 #include "preload/handover.h"
@@ -68,22 +70,60 @@ static void counts_what_has_no_room(struct test *t)
     sample_end();
 }
 
+static void *scattered(size_t i)
+{
+    return (char *)address(i * 5) + i % 256 * 16;
+}
+
+static size_t likely_of_others(void)
+{
+    enum { OTHERS = 20000 };
+    size_t likely = 0;
+    for (size_t i = 0; i < OTHERS; i++)
+        likely += live_is_likely((char *)address(1000000 + i) + i * 48 % 4096);
+    return likely * 100 / OTHERS;
+}
+
+/* Also when the table is half full. */
 static void a_filter_knows_most_that_are_not_there(struct test *t)
 {
-    enum { N = 1000, OTHERS = 20000 };
+    enum { N = 30000 };
     sample_begin(PRELOAD_ALLOC);
     for (size_t i = 0; i < N; i++)
-        live_add((char *)address(i * 5) + i % 256 * 16, &(struct preload_live){0});
-    size_t likely = 0;
+        live_add(scattered(i), &(struct preload_live){0});
     for (size_t i = 0; i < N; i++)
-        CHECK(t, live_is_likely((char *)address(i * 5) + i % 256 * 16));
-    for (size_t i = 0; i < OTHERS; i++)
-        likely += live_is_likely((char *)address(100000 + i) + i * 48 % 4096);
-    CHECK(t, likely < OTHERS / 20);
+        CHECK(t, live_is_likely(scattered(i)));
+    CHECK(t, likely_of_others() < 6);
     for (size_t i = 0; i < N; i++)
-        CHECK(t, live_remove((char *)address(i * 5) + i % 256 * 16, NULL));
+        CHECK(t, live_remove(scattered(i), NULL));
     CHECK(t, !live_remove(NULL, NULL));
     sample_end();
+}
+
+/* But what must stay is there in a child, too. */
+static void children_begin_with_an_empty_filter(struct test *t)
+{
+    enum { N = 1000 };
+    void *stays = address(123456);
+    live_filter_pin(stays);
+    sample_begin(PRELOAD_ALLOC);
+    for (size_t i = 0; i < N; i++)
+        live_add(scattered(i), &(struct preload_live){0});
+    sample_end();
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = live_is_likely(scattered(0)) && sample_begin(PRELOAD_ALLOC);
+        size_t likely = 0;
+        for (size_t i = 0; i < N; i++)
+            likely += live_is_likely(scattered(i));
+        _exit(good && likely < N / 10 && live_is_likely(stays) ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK_INT(t, status, 0);
+    for (size_t i = 0; i < N; i++)
+        CHECK(t, live_remove(scattered(i), NULL));
 }
 
 /* Counts that have run over stay: what is added and removed then is found all the same. */
@@ -92,7 +132,7 @@ static void a_filter_that_is_full_hides_nothing(struct test *t)
     sample_begin(PRELOAD_ALLOC);
     void *p = address(77);
     for (int i = 0; i < 300; i++)
-        live_filter_add(p);
+        live_filter_pin(p);
     for (int i = 0; i < 3; i++) {
         live_add(p, &(struct preload_live){0});
         CHECK(t, live_is_likely(p) && live_remove(p, NULL));
@@ -163,6 +203,7 @@ static const struct test_case cases[] = {
     TEST(finds_what_was_added),
     TEST(counts_what_has_no_room),
     TEST(a_filter_knows_most_that_are_not_there),
+    TEST(children_begin_with_an_empty_filter),
     TEST(an_address_is_there_once),
     TEST(threads_hand_objects_to_each_other),
     TEST(a_filter_that_is_full_hides_nothing),
