@@ -177,19 +177,33 @@ static void empty(struct run_summary *s, struct summary_list *list)
     memset(list->totals, 0, sizeof(list->totals));
 }
 
+/* What the library counts, and which of its limits it was. */
+static const struct {
+    const char *key, *text;
+} losses[SUMMARY_LOSSES] = {
+    {"lost_records", "samples: they came faster than they were read (VESTA_PRELOAD_RING_MAX)"},
+    {"lost_texts", "stacks or names: no room for more (VESTA_PRELOAD_TEXTS_MAX)"},
+    {"lost_live", "live objects: no room for more (VESTA_PRELOAD_LIVE_MAX)"},
+    {"lost_modules", "binaries: no room for more (VESTA_PRELOAD_MODULES_MAX)"},
+    {"lost_in_signals", "samples of signal handlers that interrupted a sample"},
+    {"lost_no_room", "samples or parts of them: no room in the folder for their file"},
+    {"left_out", "samples or parts of them that were not finished, sound, or too many"},
+};
+
 static void add_losses(struct run_summary *s, const struct profile *p)
 {
+    static const char prefix[] = "vesta.preload.";
     const struct dict *d = p->dict;
     struct attrs set = d->attr_sets.data[p->profile_attrs];
 
     for (uint32_t i = 0; i < set.n; i++) {
         const struct attribute *a = &d->attributes.data[d->attr_ids.data[set.first + i]];
         const char *key = dict_cstr(d, a->key);
-        if (strcmp(key, "vesta.preload.lost_children") == 0)
-            continue; /* told apart */
-        if (strncmp(key, "vesta.preload.lost_", 19) == 0 ||
-            strcmp(key, "vesta.preload.left_out") == 0)
-            s->lost += (uint64_t)a->number;
+        if (strncmp(key, prefix, strlen(prefix)) != 0)
+            continue;
+        for (size_t k = 0; k < ARRAY_SIZE(losses); k++)
+            if (strcmp(key + strlen(prefix), losses[k].key) == 0)
+                s->lost[k] += (uint64_t)a->number;
     }
 }
 
@@ -306,7 +320,7 @@ void run_summary_print(struct run_summary *s, struct buf *out)
                "nanoseconds", out);
     if (s->lists[SUMMARY_THREADS].totals[0] > 0)
         buf_addf(out, "threads made: %.0f\n", s->lists[SUMMARY_THREADS].totals[0]);
-    if (s->lost > 0)
-        buf_addf(out, "lost: %llu samples or parts of them; the profiles say which\n",
-                 (unsigned long long)s->lost);
+    for (size_t k = 0; k < ARRAY_SIZE(losses); k++)
+        if (s->lost[k] > 0)
+            buf_addf(out, "lost: %llu %s\n", (unsigned long long)s->lost[k], losses[k].text);
 }

@@ -35,11 +35,13 @@ enum summary_kind {
     SUMMARY_KINDS
 };
 
+enum { SUMMARY_LOSSES = 7 };
+
 struct run_summary {
     struct budget budget;
     struct dict *names;
     struct summary_list lists[SUMMARY_KINDS];
-    uint64_t lost;
+    uint64_t lost[SUMMARY_LOSSES];
     int64_t end_unix_ns; /* of the last window */
 };
 
