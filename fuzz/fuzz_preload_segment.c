@@ -1,7 +1,7 @@
 /*
  * Any bytes as the shared memory of a process: no crash, bounded memory, and what is accepted can
- * be read, added up and made profiles of. The magic is put in its place, so that the rest is
- * reached.
+ * be read, added up and made profiles of. The magic is put in its place, and the checks of texts
+ * that lie one behind the other, so that the rest is reached.
  *
  * Links: inproc.
  */
@@ -13,6 +13,27 @@
 #include "fuzz.h"
 #include "inproc/inproc_profiles.h"
 
+static void mend_texts(int fd, const uint8_t *data, size_t len)
+{
+    struct preload_header h;
+    struct preload_text t;
+
+    if (len < sizeof(h))
+        return;
+    memcpy(&h, data, sizeof(h));
+    if (h.texts.offset > len || h.texts.size > len - h.texts.offset)
+        return;
+    const uint8_t *texts = data + h.texts.offset;
+    for (uint64_t at = 8; at + sizeof(t) < h.texts.size; at += (sizeof(t) + t.size + 7) / 8 * 8) {
+        memcpy(&t, texts + at, sizeof(t));
+        if (t.size > h.texts.size - at - sizeof(t))
+            break;
+        t.check =
+            preload_text_check(preload_text_hash(&t, texts + at + sizeof(t)), (uint32_t)(at / 8));
+        (void)!pwrite(fd, &t, sizeof(t), (off_t)(h.texts.offset + at));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct error err = {{0}};
@@ -23,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     REQUIRE(fd >= 0 && pwrite(fd, data, len, 0) == (ssize_t)len);
     if (len >= sizeof(magic))
         REQUIRE(pwrite(fd, &magic, sizeof(magic), 0) == sizeof(magic));
+    mend_texts(fd, data, len);
     struct segment_options limits = {
         .max_memory = (size_t)1 << 20, .max_drained = 1000, .max_doubts = 5000};
     int result = segment_reader_open(fd, &limits, &r, &err);

@@ -18,7 +18,7 @@
  * Everything is in the byte order of the machine. Times are CLOCK_MONOTONIC, in ns.
  */
 #define PRELOAD_MAGIC   0x52504154534556ull /* "VESTAPR" */
-#define PRELOAD_VERSION 1
+#define PRELOAD_VERSION 2
 #define PRELOAD_MEMFD   "vesta-preload"
 #define PRELOAD_NO_ROOM ".noroom"
 
@@ -72,8 +72,14 @@ struct preload_record {
 };
 
 /*
- * A text is known by the number of its first word among all words of the area; word 0 is not used.
- * It is never changed. Equal texts have mostly, but not always, one number.
+ * Texts are put into one half of their area until it is full, then into the other, and so on. A
+ * text is known by the number of its first word among all words that were ever used, cut to 32 bits
+ * and never 0; so the number modulo the words of both halves is where it is, and divided by those
+ * of a half its generation. Texts of the generation of texts_used, and of the one before, are there
+ * and do not change. Equal texts of a generation have mostly, but not always, one number.
+ *
+ * A half is begun anew when all records were read that were put before the other one was begun;
+ * until then there is no room for new texts. Live memory is given new numbers by then.
  *
  * Stacks: addresses, innermost first. All are return addresses, but those with PRELOAD_EXACT.
  */
@@ -81,7 +87,7 @@ struct preload_text {
     __u32 size; /* bytes that follow; stacks: 8 for each address */
     __u16 kind; /* enum preload_text_kind */
     __u16 flags;
-    __u64 hash;
+    __u64 check; /* preload_text_check() */
     /* then the bytes, with zeros up to a multiple of 8 */
 };
 enum preload_text_kind { PRELOAD_TEXT_STACK = 1, PRELOAD_TEXT_STRING, PRELOAD_TEXT_LABELS };
@@ -89,6 +95,37 @@ enum {
     PRELOAD_STACK_CUT = 1,  /* there were more frames than fit */
     PRELOAD_STACK_LOST = 2, /* the outer part could not be found */
 };
+static inline __u64 preload_text_hash(const struct preload_text *t, const void *bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    __u64 h = ((__u64)t->kind << 32 | t->flags) ^ t->size * 0x9e3779b97f4a7c15ull;
+
+    for (__u32 n = t->size; n > 0; at += 8) {
+        __u64 word = 0;
+        __u32 k = n < 8 ? n : 8;
+        __builtin_memcpy(&word, at, k);
+        n -= k;
+        h = (h ^ word) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+/* A thread that is held up while it puts a text, until its half is used anew, damages others: they
+ * do not have what this says. */
+static inline __u64 preload_text_check(__u64 hash, __u32 number)
+{
+    return hash ^ number * 0xc4ceb9fe1a85ec53ull;
+}
+
+/* How many words lie between the beginnings of the text's generation and of the one of texts_used:
+ * 0 is the same, `half` (the words of a half) the one before; what is more is not there any more.
+ */
+static inline __u32 preload_text_age(__u32 number, __u64 texts_used, __u64 half)
+{
+    return (__u32)((texts_used & ~(half - 1)) - (number & ~(half - 1)));
+}
+
 #define PRELOAD_EXACT      (1ull << 63)
 #define PRELOAD_FRAMES_MAX 192
 
@@ -147,8 +184,8 @@ struct preload_header {
     __u64 started_ns; /* when this was made */
     __u64 started_unix_ns;
 
-    struct preload_area ring; /* a power of two of records */
-    struct preload_area texts;
+    struct preload_area ring;      /* a power of two of records */
+    struct preload_area texts;     /* a power of two of bytes */
     struct preload_area live_keys; /* __u64 each; a power of two of them */
     struct preload_area live;      /* struct preload_live each, as many */
     struct preload_area modules;
@@ -163,7 +200,7 @@ struct preload_header {
 
     /* ---- Written by the library ---- */
     __u64 ring_head __attribute__((aligned(64))); /* records put or being put */
-    __u64 texts_used;                             /* words */
+    __u64 texts_used;                             /* words, of all generations */
     __u64 modules_used;                           /* bytes */
     __u64 live_count;
     __u64 lost[PRELOAD_LOSSES];

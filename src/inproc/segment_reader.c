@@ -49,7 +49,8 @@ struct segment_reader {
     struct preload_record batch[BATCH];
 
     struct idset by_number, by_content;
-    VEC(struct known_text) known;
+    VEC(struct known_text) known; /* of a generation of texts, and the one before */
+    uint64_t generation;
     VEC(struct segment_text) texts; /* [0] is none */
 
     uint64_t modules_at; /* read up to here */
@@ -145,6 +146,10 @@ static int check_areas(const struct preload_header *h, struct error *err)
     r = r < 0 ? r : check_area(h, &h->modules, "modules", err);
     if (r < 0)
         return r;
+    if (!is_power_of_two(h->texts.size) || h->texts.size < 2 * sizeof(struct preload_text))
+        return error_set(err, -EBADMSG,
+                         "the segment's texts have %llu bytes, which is no power of two",
+                         (unsigned long long)h->texts.size);
     if (!is_power_of_two(n_records))
         return error_set(err, -EBADMSG,
                          "the segment's ring has %llu records, which is no power of two",
@@ -415,6 +420,29 @@ static bool is_given_up(struct segment_reader *r, size_t n, uint64_t now_ns, boo
     return true;
 }
 
+static uint64_t texts_half(const struct segment_reader *r)
+{
+    return r->header.texts.size / 2 / sizeof(uint64_t);
+}
+
+/* How many words of texts were used ever. */
+static int read_used(const struct segment_reader *r, uint64_t *ret)
+{
+    return read_at(r, ret, sizeof(*ret), offsetof(struct preload_header, texts_used), NULL);
+}
+
+/* Numbers of texts come again, though after many generations. What they stood for is kept. */
+static void forget_old_numbers(struct segment_reader *r)
+{
+    uint64_t used;
+
+    if (read_used(r, &used) < 0 || used / texts_half(r) == r->generation)
+        return;
+    r->generation = used / texts_half(r);
+    idset_done(&r->budget, &r->by_number);
+    vec_done(&r->budget, &r->known);
+}
+
 static ssize_t drain_to(struct segment_reader *r, uint64_t head, uint64_t now_ns, bool is_gone,
                         segment_record_fn fn, void *arg, struct error *err)
 {
@@ -457,6 +485,7 @@ ssize_t segment_reader_drain(struct segment_reader *r, uint64_t now_ns, bool is_
     int result = read_at(r, &head, sizeof(head), offsetof(struct preload_header, ring_head), err);
     if (result < 0)
         return result;
+    forget_old_numbers(r);
     ssize_t n = drain_to(r, head, now_ns, is_gone, fn, arg, err);
     if (r->tail != before) {
         result = write_at(r, &r->tail, sizeof(r->tail), offsetof(struct preload_header, ring_tail),
@@ -504,14 +533,24 @@ static bool is_sound_text(const struct preload_text *t, const uint8_t *data)
 static bool read_text(struct segment_reader *r, uint32_t number, struct preload_text *t,
                       uint8_t data[TEXT_SIZE_MAX])
 {
-    uint64_t at = (uint64_t)number * 8, size = r->header.texts.size;
+    uint64_t size = r->header.texts.size, at = (uint64_t)number * 8 & (size - 1);
 
-    if (number == 0 || at > size || size - at < sizeof(*t) ||
+    if (size - at < sizeof(*t) ||
         read_at(r, t, sizeof(*t), r->header.texts.offset + at, NULL) < 0 ||
         t->size > TEXT_SIZE_MAX || t->size > size - at - sizeof(*t))
         return false;
     return read_at(r, data, t->size, r->header.texts.offset + at + sizeof(*t), NULL) == 0 &&
-           is_sound_text(t, data);
+           is_sound_text(t, data) &&
+           t->check == preload_text_check(preload_text_hash(t, data), number);
+}
+
+/* Whether a text is there: its half was not begun anew since. */
+static bool is_there(const struct segment_reader *r, uint32_t number)
+{
+    uint64_t used;
+
+    return read_used(r, &used) == 0 &&
+           preload_text_age(number, used, texts_half(r)) <= texts_half(r);
 }
 
 static bool has_room(struct segment_reader *r)
@@ -565,7 +604,8 @@ uint32_t segment_reader_text(struct segment_reader *r, uint32_t number, enum pre
     if (at == IDSET_NONE) {
         if (is_hopeless(r) || !has_room(r))
             return 0;
-        if (!read_text(r, number, &t, data)) {
+        /* Asked afterwards, it was there while it was read. */
+        if (!read_text(r, number, &t, data) || !is_there(r, number)) {
             r->doubts.bad_texts++;
             return 0;
         }

@@ -102,7 +102,7 @@ static size_t lay_out(const struct preload_settings *s, struct preload_header *h
     size_t size = 4096;
     _Static_assert(sizeof(struct preload_header) <= 4096, "the header has a page");
     add_area(&size, s->ring_records * sizeof(struct preload_record), &h->ring);
-    add_area(&size, s->texts_bytes & ~7u, &h->texts);
+    add_area(&size, s->texts_bytes, &h->texts);
     add_area(&size, s->live_max * sizeof(uint64_t), &h->live_keys);
     add_area(&size, s->live_max * sizeof(struct preload_live), &h->live);
     add_area(&size, s->modules_bytes & ~7u, &h->modules);
@@ -119,17 +119,19 @@ static void point_at(struct segment *s, void *base, const struct preload_header 
     s->live = (void *)(at + h->live.offset);
     s->modules = at + h->modules.offset;
     s->ring_records = h->ring.size / sizeof(struct preload_record);
-    s->texts_words = h->texts.size / 8;
+    s->texts_half = h->texts.size / 16;
+    s->texts_turned = 0;
+    s->texts_carried = 0;
     s->live_mask = h->live_keys.size / 8 - 1;
     s->modules_bytes = h->modules.size;
 }
 
-/* Private memory. The index has a place for every 8 words of texts: stacks are mostly longer.
+/* Private memory. The index has a place for every 8 words of a half: stacks are mostly longer.
  * Behind it is what is known about the file's pages. */
 static bool make_index(struct segment *s, const struct preload_header *h)
 {
     size_t n = 1024;
-    while (n < h->texts.size / 8 / 8)
+    while (n < h->texts.size / 16 / 8)
         n *= 2;
     size_t size = n * sizeof(*s->index) + ring_file_pages_size(h->file_size);
     void *p = map_at(s->index, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -307,81 +309,6 @@ bool segment_put(struct preload_record *r)
            sizeof(*r) - sizeof(r->state));
     __atomic_store_n(&to->state, (uint32_t)(number + 1), __ATOMIC_RELEASE);
     return true;
-}
-
-/* ---- Texts ---- */
-
-static uint64_t hash_of(const void *data, size_t n, uint64_t seed)
-{
-    const unsigned char *at = data;
-    uint64_t h = seed ^ n * 0x9e3779b97f4a7c15ull;
-    for (; n > 0; at += 8) {
-        uint64_t word = 0;
-        size_t k = n < 8 ? n : 8;
-        memcpy(&word, at, k);
-        n -= k;
-        h = (h ^ word) * 0xff51afd7ed558ccdull;
-        h ^= h >> 32;
-    }
-    return h;
-}
-
-static bool is_same(const struct segment *s, uint32_t number, const struct preload_text *t,
-                    const void *data)
-{
-    const uint64_t *at = s->texts + number;
-    return memcmp(at, t, sizeof(*t)) == 0 && memcmp(at + sizeof(*t) / 8, data, t->size) == 0;
-}
-
-/* Writes a text that is not there yet; 0 when there is no room. */
-static uint32_t text_append(const struct segment *s, const struct preload_text *t, const void *data)
-{
-    size_t words = (sizeof(*t) + t->size + 7) / 8;
-    uint64_t used = __atomic_load_n(&s->header->texts_used, __ATOMIC_RELAXED);
-    do {
-        if (used == 0 || used >= s->texts_words || s->texts_words - used < words) {
-            segment_lost(PRELOAD_LOSS_TEXTS);
-            return 0;
-        }
-        if (!segment_may_write(s->texts + used, words * 8))
-            return 0;
-    } while (!__atomic_compare_exchange_n(&s->header->texts_used, &used, used + words, true,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    uint64_t *to = s->texts + used;
-    to[words - 1] = 0;
-    memcpy(to, t, sizeof(*t));
-    memcpy(to + sizeof(*t) / 8, data, t->size);
-    return (uint32_t)used;
-}
-
-uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, uint16_t flags)
-{
-    const struct segment *s = &segment;
-    if (n > 1u << 16)
-        return 0;
-    struct preload_text t = {.size = (uint32_t)n, .kind = (uint16_t)kind, .flags = flags};
-    t.hash = hash_of(data, n, (uint64_t)kind << 32 | flags);
-    enum { PROBES = 8 };
-    uint32_t made = 0;
-    for (size_t i = 0; i < PROBES; i++) {
-        uint32_t *place = &s->index[(t.hash + i) & s->index_mask];
-        uint32_t number = __atomic_load_n(place, __ATOMIC_ACQUIRE);
-        if (number == 0) {
-            if (made == 0 && (made = text_append(s, &t, data)) == 0)
-                return 0;
-            if (__atomic_compare_exchange_n(place, &number, made, false, __ATOMIC_ACQ_REL,
-                                            __ATOMIC_ACQUIRE))
-                return made;
-        }
-        if (is_same(s, number, &t, data))
-            return number;
-    }
-    if (made == 0 && (made = text_append(s, &t, data)) == 0)
-        return 0;
-    /* All places are taken. One is given up, at worst for another copy of its text. */
-    __atomic_store_n(&s->index[(t.hash + (t.hash >> 40) % PROBES) & s->index_mask], made,
-                     __ATOMIC_RELEASE);
-    return made;
 }
 
 /* ---- Modules ---- */

@@ -18,12 +18,19 @@ struct segment {
     uint64_t *keys;
     struct preload_live *live;
     unsigned char *modules;
-    size_t ring_records, texts_words, live_mask, modules_bytes;
+    size_t ring_records, live_mask, modules_bytes;
     uint32_t *index; /* of texts, by hash; private */
     size_t index_mask;
+    size_t texts_half;      /* words; a power of two */
+    uint64_t texts_turned;  /* ring_head when the texts went on in the other half */
+    uint64_t texts_carried; /* live memory whose texts were carried over; with the generation */
 };
 extern struct segment segment __attribute__((visibility("hidden")));
 extern struct preload_settings preload_settings __attribute__((visibility("hidden")));
+
+/* Carries the texts of a live object over into the half that is being written, if they are in the
+ * other one. */
+void texts_carry(struct preload_live *live);
 
 /* Whether these bytes of the segment may be written now; if not, that is counted. */
 bool segment_may_write(const void *at, size_t n);

@@ -140,7 +140,8 @@ static void put_wait(const struct wait *w, uint32_t stack, uint32_t rate)
                                .address = (uintptr_t)w->lock};
 
     if (w->what != PRELOAD_WHAT_CONDITION && w->what != PRELOAD_WHAT_SEMAPHORE)
-        r.other = holder_stack_since(w->lock, w->first_stack, w->since_ns, w->until_ns);
+        r.other = segment_kept_text(
+            holder_stack_since(w->lock, w->first_stack, w->since_ns, w->until_ns));
     segment_put(&r);
 }
 

@@ -63,8 +63,12 @@ void segment_over(void);
  * span and labels, in *r too. */
 bool segment_put(struct preload_record *r);
 
-/* The number of a text; 0 when there is no room. */
+/* The number of a text (texts.c); 0 when there is no room. It is one of the generation that is
+ * being written, or was a moment ago: to be put at once. */
 uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, uint16_t flags);
+
+/* A number that was kept; 0 when its text makes room for others now. */
+uint32_t segment_kept_text(uint32_t number);
 
 /* Adds a module to the list, unless it is there as what is now in its place. */
 void segment_module(const struct preload_module *m, const char *path);

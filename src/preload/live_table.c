@@ -60,6 +60,27 @@ static size_t window_start(uint64_t key, size_t mask)
     return (size_t)((key >> 4) * 0x9e3779b97f4a7c15ull >> 20) & mask & ~(size_t)(LINE - 1);
 }
 
+/* The numbers of texts may be changed by who carries texts over, at any time. */
+static void put_value(struct preload_live *to, const struct preload_live *from)
+{
+    to->size = from->size;
+    to->rate = from->rate;
+    to->time_ns = from->time_ns;
+    to->what = from->what;
+    __atomic_store_n(&to->stack, from->stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->labels, from->labels, __ATOMIC_RELAXED);
+}
+
+static struct preload_live get_value(const struct preload_live *from)
+{
+    return (struct preload_live){.size = from->size,
+                                 .stack = __atomic_load_n(&from->stack, __ATOMIC_RELAXED),
+                                 .rate = from->rate,
+                                 .time_ns = from->time_ns,
+                                 .labels = __atomic_load_n(&from->labels, __ATOMIC_RELAXED),
+                                 .what = from->what};
+}
+
 void live_add(const void *p, const struct preload_live *what)
 {
     const struct segment *s = &segment;
@@ -77,10 +98,11 @@ void live_add(const void *p, const struct preload_live *what)
             !__atomic_compare_exchange_n(&s->keys[at], &none, CLAIMED, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED))
             continue;
-        s->live[at] = *what;
+        put_value(&s->live[at], what);
         filter_change(p, 1);
         __atomic_store_n(&s->keys[at], key, __ATOMIC_RELEASE);
         segment_count(&s->header->live_count);
+        texts_carry(&s->live[at]); /* who carries them over may have passed by already */
         return;
     }
     segment_lost(PRELOAD_LOSS_LIVE);
@@ -110,7 +132,7 @@ bool live_remove(const void *p, struct preload_live *ret)
     if (!at)
         return false;
     if (ret)
-        *ret = s->live[at - s->keys];
+        *ret = get_value(&s->live[at - s->keys]);
     if (!__atomic_compare_exchange_n(at, &expected, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         return false; /* the program frees it twice, and the other was faster */
     filter_change(p, -1);

@@ -89,8 +89,8 @@ void settings_read(struct preload_settings *ret, settings_lookup *lookup)
         power_of_two(number_between(lookup("VESTA_PRELOAD_RING_MAX"), false, 64, 1u << 22, 16384));
     ret->live_max =
         power_of_two(number_between(lookup("VESTA_PRELOAD_LIVE_MAX"), false, 64, 1u << 24, 65536));
-    ret->texts_bytes =
-        number_between(lookup("VESTA_PRELOAD_TEXTS_MAX"), false, 4096, 1u << 30, 8u << 20);
+    ret->texts_bytes = power_of_two(
+        number_between(lookup("VESTA_PRELOAD_TEXTS_MAX"), false, 4096, 1u << 30, 8u << 20));
     ret->modules_bytes =
         number_between(lookup("VESTA_PRELOAD_MODULES_MAX"), false, 4096, 1u << 26, 256u << 10);
     const char *seed = lookup("VESTA_PRELOAD_SEED");

@@ -25,6 +25,8 @@ agent.BUILDS |= {
     "chain_glibc": ["gcc", "-O2", "-g", "inside_chain.c"],
     "chain_musl": ["musl-gcc", "-O2", "-g", "inside_chain.c"],
     "inside_leak": ["gcc", "-O2", "-g", "inside_leak.c"],
+    "inside_many": ["gcc", "-O2", "-g", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", f"-I{ROOT / 'tests'}",
+                    "inside_many.c"],
     "inside_musl": ["musl-gcc", "-O2", "-g", "inside_leak.c"],
     "inside_objects": ["g++", "-O2", "-g", "inside_objects.cpp"],
     "inside_threads": ["rustc", "-g", "-O", "inside_threads.rs"],
@@ -160,6 +162,15 @@ def test_threads_of_python(tmp_path):
     assert any(v == pytest.approx(done.json["made"], rel=0.05) for v in made), functions
     assert max(by_name(*files(tmp_path, "threads")).values()) == done.json["threads"]
     assert done.err == b""
+
+
+def test_stacks_make_room_for_others_and_live_memory_keeps_its_own(tmp_path):
+    room = 256 << 10
+    done = run("-o", tmp_path, "--interval", "1", "--types", "alloc,live", "--",
+               agent.workload("inside_many"), env={"VESTA_PRELOAD_TEXTS_MAX": str(room)}, check=0)
+    assert done.json["texts"] > 4 * room and b"lost" not in done.err, done.err
+    assert by_name(*files(tmp_path, "alloc"))["make_one"] == done.json["made"]
+    assert by_name(*files(tmp_path, "heap"))["keep_one"] == done.json["kept"]
 
 
 def test_a_program_of_musl_gets_its_own_library(tmp_path):

@@ -114,14 +114,18 @@ static inline uint32_t writer_text(struct segment_writer *w, uint16_t kind, cons
                                    size_t n, uint16_t flags)
 {
     struct preload_text t = {.size = (uint32_t)n, .kind = kind, .flags = flags};
-    uint32_t number = (uint32_t)w->h->texts_used;
-    uint8_t *to = w->base + w->h->texts.offset + 8 * (uint64_t)number;
+    uint64_t half = WRITER_TEXTS / 16, words = (sizeof(t) + n + 7) / 8;
 
-    if (8 * (uint64_t)number + sizeof(t) + n > WRITER_TEXTS)
+    if (words + 2 > half)
         abort();
+    if ((w->h->texts_used & (half - 1)) + words >= half)
+        w->h->texts_used = (w->h->texts_used | (half - 1)) + 2;
+    uint32_t number = (uint32_t)w->h->texts_used;
+    uint8_t *to = w->base + w->h->texts.offset + (8 * (uint64_t)number & (WRITER_TEXTS - 1));
+    t.check = preload_text_check(preload_text_hash(&t, data), number);
     memcpy(to, &t, sizeof(t));
     memcpy(to + sizeof(t), data, n);
-    w->h->texts_used += (sizeof(t) + n + 7) / 8;
+    w->h->texts_used += words;
     return number;
 }
 

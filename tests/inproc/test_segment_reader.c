@@ -144,6 +144,39 @@ static void hostile_texts_are_none(struct test *t)
     writer_close(&w);
 }
 
+/* A generation of texts is as long as its half is written, and the next one is. */
+static void texts_make_room_for_others(struct test *t)
+{
+    struct segment_writer w;
+    struct taken got = {0};
+    uint64_t half = WRITER_TEXTS / 16;
+
+    writer_open(&w);
+    w.h->texts_used += 0xfffffffe * half; /* numbers begin anew in between */
+    CLEANUP(segment_reader_freep) struct segment_reader *r = reader_of(t, &w);
+    uint32_t first = writer_stack(&w, 0x1000, 0, 0), later = 0, last = 0;
+    uint64_t begun = w.h->texts_used / half, n = 1;
+    uint32_t id = segment_reader_text(r, first, PRELOAD_TEXT_STACK);
+    CHECK(t, first != 0 && id != 0);
+    for (; w.h->texts_used / half < begun + 3; n++) {
+        uint32_t number = writer_stack(&w, 0x1000 + n, 0, 0);
+        later = later == 0 && w.h->texts_used / half == begun + 2 ? last : later;
+        last = number;
+        CHECK(t, number != 0);
+        CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, NULL), 0);
+        uint32_t text = segment_reader_text(r, number, PRELOAD_TEXT_STACK);
+        CHECK(t, text != 0 && *(const uint64_t *)(const void *)segment_reader_get(r, text)->data ==
+                                  0x1000 + n);
+    }
+    CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 0);
+    /* They are known no more, but what they stood for is the same. */
+    CHECK_INT(t, segment_reader_text(r, first, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_text(r, later, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 2);
+    CHECK_INT(t, segment_reader_text(r, writer_stack(&w, 0x1000, 0, 0), PRELOAD_TEXT_STACK), id);
+    writer_close(&w);
+}
+
 static void count_live(void *arg, uint64_t address, const struct preload_live *live)
 {
     struct taken *t = arg;
@@ -269,6 +302,14 @@ static void texts_wrap(struct preload_header *h)
 {
     h->texts.size = UINT64_MAX - 64;
 }
+static void odd_texts(struct preload_header *h)
+{
+    h->texts.size -= 64;
+}
+static void no_texts(struct preload_header *h)
+{
+    h->texts.size = 0;
+}
 static void few_values(struct preload_header *h)
 {
     h->live.size /= 2;
@@ -285,8 +326,8 @@ static void modules_wrap(struct preload_header *h)
 static void hostile_headers_are_refused_with_words(struct test *t)
 {
     static void (*const spoils[])(struct preload_header *) = {
-        other_magic, too_large,  ring_outside, ring_over_header, odd_ring,
-        texts_wrap,  few_values, odd_keys,     modules_wrap};
+        other_magic, too_large, ring_outside, ring_over_header, odd_ring,    texts_wrap,
+        odd_texts,   no_texts,  few_values,   odd_keys,         modules_wrap};
     struct error err = {""};
 
     CHECK_INT(t, open_with(t, no_magic, &err), -EAGAIN);
@@ -527,6 +568,7 @@ static const struct test_case cases[] = {
     TEST(what_is_finished_late_counts),
     TEST(equal_texts_have_one_number),
     TEST(hostile_texts_are_none),
+    TEST(texts_make_room_for_others),
     TEST(live_memory_is_told),
     TEST(claimed_places_are_no_live_memory),
     TEST(later_modules_replace_earlier_ones),
