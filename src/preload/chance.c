@@ -103,12 +103,19 @@ static bool is_left(const struct preload_thread *t, uintptr_t frame)
     return frame >= t->busy_at && frame < t->stack_end && stack_memory_is_own(t->busy_at);
 }
 
+/* But for being busy. */
+static bool would_sample(enum preload_kind kind)
+{
+    return !__atomic_load_n(&preload_is_paused, __ATOMIC_RELAXED) && segment_is_ours() &&
+           preload_segment && sample_wants(kind);
+}
+
 bool sample_begin(enum preload_kind kind)
 {
     struct preload_thread *t = &preload_thread;
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     if (t->busy && !is_left(t, frame)) {
-        if (segment_is_ours())
+        if (would_sample(kind))
             segment_lost(PRELOAD_LOSS_BUSY);
         return false;
     }
@@ -136,16 +143,17 @@ void sample_end(void)
 /* Not wanted, or paused: that may last. While another makes the segment, the next event asks again,
  * and is the first that is counted. A thread that is busy goes on counting, so that all samples
  * that it cannot take are counted as lost. */
-void sample_refused(uint64_t *left, uint32_t *drawn_with, uint32_t wanted_rate)
+void sample_refused(enum preload_kind kind, uint64_t *left, uint32_t *drawn_with,
+                    uint32_t wanted_rate)
 {
     struct preload_thread *t = &preload_thread;
-    if (t->busy && segment_is_ours()) {
+    if (t->busy && would_sample(kind)) {
         *drawn_with = wanted_rate ? wanted_rate : 1;
         *left = sample_draw(&t->random, *drawn_with);
         return;
     }
     *drawn_with = 0;
-    *left = t->busy || segment_is_coming() ? 0 : SAMPLE_ASK_AGAIN;
+    *left = segment_is_coming() ? 0 : SAMPLE_ASK_AGAIN;
 }
 
 bool sample_wants(enum preload_kind kind)

@@ -23,7 +23,7 @@ bool alloc_due(size_t n, struct alloc_sample *ret)
     const struct preload_header *h = preload_segment;
     uint32_t rate = h ? __atomic_load_n(&h->alloc_rate, __ATOMIC_RELAXED) : 0;
     if (!may) {
-        sample_refused(&t->alloc_left, &t->alloc_rate, rate);
+        sample_refused(PRELOAD_ALLOC, &t->alloc_left, &t->alloc_rate, rate);
         return false;
     }
     ret->is_live = sample_wants(PRELOAD_LIVE);

@@ -106,7 +106,8 @@ bool sample_due(uint64_t *left, uint32_t *drawn_with, uint64_t n, uint32_t wante
                 uint32_t *ret_rate);
 
 /* Sets the counter anew when sample_begin() said no. */
-void sample_refused(uint64_t *left, uint32_t *drawn_with, uint32_t wanted_rate);
+void sample_refused(enum preload_kind kind, uint64_t *left, uint32_t *drawn_with,
+                    uint32_t wanted_rate);
 
 /* Where nothing is wanted, it asks again after that much. */
 #define SAMPLE_ASK_AGAIN (512u << 10)

@@ -180,16 +180,23 @@ static void refused_samples_keep_the_rate(struct test *t)
     for (int i = 0; i < EVENTS; i++)
         if (sample_count(&me->alloc_left, SIZE)) {
             CHECK(t, !begins_further_in());
-            sample_refused(&me->alloc_left, &me->alloc_rate, RATE);
+            sample_refused(PRELOAD_ALLOC, &me->alloc_left, &me->alloc_rate, RATE);
         }
     sample_end();
     double wanted = (double)SIZE * EVENTS / RATE;
     CHECK(t, fabs((double)*lost - wanted) < 6 * sqrt(wanted) + wanted * SIZE / RATE);
     CHECK_INT(t, me->alloc_rate, RATE);
     *lost = 0;
+    CHECK(t, sample_begin(PRELOAD_LOCK));
+    segment.header->wanted = PRELOAD_WANTS(PRELOAD_LOCK);
+    CHECK(t, !begins_further_in()); /* what nobody wants is not lost */
+    sample_refused(PRELOAD_ALLOC, &me->alloc_left, &me->alloc_rate, RATE);
+    CHECK_INT(t, me->alloc_left, SAMPLE_ASK_AGAIN);
+    CHECK_INT(t, *lost, 0);
+    sample_end();
     segment.header->wanted = 0; /* this may last */
     CHECK(t, !sample_begin(PRELOAD_ALLOC));
-    sample_refused(&me->alloc_left, &me->alloc_rate, RATE);
+    sample_refused(PRELOAD_ALLOC, &me->alloc_left, &me->alloc_rate, RATE);
     CHECK_INT(t, me->alloc_left, SAMPLE_ASK_AGAIN);
     CHECK_INT(t, me->alloc_rate, 0);
     segment.header->wanted = preload_settings.wanted;
