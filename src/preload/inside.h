@@ -136,23 +136,29 @@ void walk_thread_starts(void *frame);
 /* ---- live_table.c: what was sampled and is still there ---- */
 
 /*
- * How many sampled addresses there are of each hash: 0 says that one is not sampled, and nearly all
- * are. Addresses of a page have their counts in one cache line. A count that has become LIVE_MANY
- * stays there. It has 16 places for each object that the table can have by default; what is not
- * used is not there.
+ * A bit for each hash of sampled addresses: 0 says that one is not sampled, and nearly all are.
+ * Addresses of a page have their bits in one word, and pages that are neighbours are neighbours
+ * here: whoever frees needs the first cache for other things. There are 16 bits for each object
+ * that the table can have by default; what is not used is not there.
  */
-#define LIVE_FILTER_LINES 16384
+#define LIVE_FILTER_WORDS 16384
 #define LIVE_FILTER_BITS  14
-#define LIVE_MANY         255
-extern uint8_t live_filter[LIVE_FILTER_LINES][64] __attribute__((visibility("hidden")));
-static inline uint8_t *live_filter_at(const void *p)
+extern uint64_t live_filter[LIVE_FILTER_WORDS] __attribute__((visibility("hidden")));
+static inline size_t live_filter_word(const void *p)
 {
-    uint64_t line = ((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15ull >> (64 - LIVE_FILTER_BITS);
-    return &live_filter[line][(uintptr_t)p >> 4 & 63];
+    uint64_t region = ((uintptr_t)p >> (12 + LIVE_FILTER_BITS)) * 0x9e3779b97f4a7c15ull >>
+                      (64 - LIVE_FILTER_BITS);
+    return ((uintptr_t)p >> 12 ^ region) % LIVE_FILTER_WORDS;
+}
+static inline unsigned live_filter_bit(const void *p)
+{
+    return (uintptr_t)p >> 4 & 63;
 }
 static inline bool live_is_likely(const void *p)
 {
-    return __atomic_load_n(live_filter_at(p), __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&live_filter[live_filter_word(p)], __ATOMIC_RELAXED) >>
+               live_filter_bit(p) &
+           1;
 }
 /* For ever, as if it were sampled. */
 void live_filter_pin(const void *p);

@@ -52,6 +52,22 @@ static void finds_what_was_added(struct test *t)
     sample_end();
 }
 
+/* A program with few samples touches few pages of the table. */
+static void few_stand_together(struct test *t)
+{
+    enum { N = 400 };
+    size_t last = 0;
+    sample_begin(PRELOAD_ALLOC);
+    for (size_t i = 0; i < N; i++)
+        live_add((char *)address(i * 7) + i % 256 * 16, &(struct preload_live){0});
+    for (size_t i = 0; i <= segment.live_mask; i++)
+        last = segment.keys[i] ? i : last;
+    CHECK(t, last >= N - 1 && last < 1024);
+    for (size_t i = 0; i < N; i++)
+        CHECK(t, live_remove((char *)address(i * 7) + i % 256 * 16, NULL));
+    sample_end();
+}
+
 static void counts_what_has_no_room(struct test *t)
 {
     size_t n = 2 * (segment.live_mask + 1);
@@ -200,6 +216,7 @@ static void threads_hand_objects_to_each_other(struct test *t)
 }
 
 static const struct test_case cases[] = {
+    TEST(few_stand_together),
     TEST(finds_what_was_added),
     TEST(counts_what_has_no_room),
     TEST(a_filter_knows_most_that_are_not_there),
