@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/must.h"
 
 #define ATTRS_MAX       64
@@ -161,8 +162,8 @@ static uint32_t mapping_of(struct maker *m, const struct segment_module *module)
 {
     char id[2 * sizeof(module->build_id) + 1] = "";
 
-    for (size_t i = 0; i < module->build_id_len && i < sizeof(module->build_id); i++)
-        snprintf(id + 2 * i, 3, "%02x", module->build_id[i]);
+    if (module->build_id_len <= sizeof(module->build_id))
+        hex_encode(module->build_id, module->build_id_len, id);
     return dict_mapping(m->dict, (struct mapping){.start = module->start,
                                                   .limit = module->end,
                                                   .offset = module->file_offset,

@@ -26,7 +26,7 @@
 #define TEXT_SIZE_MAX    4096
 #define BATCH            128 /* records read at once */
 #define KEY_CLAIMED      1
-#define LIVE_BATCH       4096 /* keys */
+#define LIVE_BATCH       1024 /* keys */
 
 struct known_text {
     uint32_t number, text;
@@ -529,19 +529,30 @@ static bool is_sound_text(const struct preload_text *t, const uint8_t *data)
     return true;
 }
 
-/* Reads a text into `data`; false when the number is not one. */
-static bool read_text(struct segment_reader *r, uint32_t number, struct preload_text *t,
-                      uint8_t data[TEXT_SIZE_MAX])
+/* A text and what it says of itself. Most are short: one call reads them whole. */
+struct whole_text {
+    struct preload_text head;
+    uint8_t data[TEXT_SIZE_MAX];
+};
+#define TEXT_USUAL 496
+
+/* False when the number is not one. */
+static bool read_text(struct segment_reader *r, uint32_t number, struct whole_text *t)
 {
     uint64_t size = r->header.texts.size, at = (uint64_t)number * 8 & (size - 1);
 
-    if (size - at < sizeof(*t) ||
-        read_at(r, t, sizeof(*t), r->header.texts.offset + at, NULL) < 0 ||
-        t->size > TEXT_SIZE_MAX || t->size > size - at - sizeof(*t))
+    if (size - at < sizeof(t->head))
         return false;
-    return read_at(r, data, t->size, r->header.texts.offset + at + sizeof(*t), NULL) == 0 &&
-           is_sound_text(t, data) &&
-           t->check == preload_text_check(preload_text_hash(t, data), number);
+    uint64_t offset = r->header.texts.offset + at, most = size - at - sizeof(t->head);
+    size_t first = most < TEXT_USUAL ? (size_t)most : TEXT_USUAL;
+    if (read_at(r, t, sizeof(t->head) + first, offset, NULL) < 0 || t->head.size > TEXT_SIZE_MAX ||
+        t->head.size > most)
+        return false;
+    if (t->head.size > first && read_at(r, t->data + first, t->head.size - first,
+                                        offset + sizeof(t->head) + first, NULL) < 0)
+        return false;
+    return is_sound_text(&t->head, t->data) &&
+           t->head.check == preload_text_check(preload_text_hash(&t->head, t->data), number);
 }
 
 /* Whether a text is there: its half was not begun anew since. */
@@ -593,8 +604,7 @@ static uint32_t keep_text(struct segment_reader *r, uint32_t number, const struc
 
 uint32_t segment_reader_text(struct segment_reader *r, uint32_t number, enum preload_text_kind kind)
 {
-    struct preload_text t;
-    uint8_t data[TEXT_SIZE_MAX];
+    struct whole_text t;
 
     if (number == 0)
         return 0;
@@ -605,11 +615,11 @@ uint32_t segment_reader_text(struct segment_reader *r, uint32_t number, enum pre
         if (is_hopeless(r) || !has_room(r))
             return 0;
         /* Asked afterwards, it was there while it was read. */
-        if (!read_text(r, number, &t, data) || !is_there(r, number)) {
+        if (!read_text(r, number, &t) || !is_there(r, number)) {
             r->doubts.bad_texts++;
             return 0;
         }
-        id = keep_text(r, number, &t, data);
+        id = keep_text(r, number, &t.head, t.data);
     }
     if (r->texts.data[id].kind == (uint16_t)kind)
         return id;
@@ -674,29 +684,77 @@ static int read_values(const struct segment_reader *r, struct live_part *part, u
                                 r->header.live_keys.offset + index * sizeof(part->keys[0]), err);
 }
 
+/*
+ * From key number `at` on, the next ones that may be there: most of the table was never touched, so
+ * the file has holes. Their number is *ret_n; 0 behind the last.
+ */
+static uint64_t next_written(const struct segment_reader *r, uint64_t at, uint64_t *ret_n)
+{
+    uint64_t start = r->header.live_keys.offset, size = sizeof(uint64_t);
+    uint64_t n_keys = r->header.live_keys.size / size;
+    off_t data = lseek(r->fd, (off_t)(start + at * size), SEEK_DATA);
+
+    *ret_n = n_keys - at;
+    if (data < 0 && errno != ENXIO)
+        return at; /* the file system does not tell */
+    if (data < 0 || (uint64_t)data >= start + n_keys * size) {
+        *ret_n = 0;
+        return n_keys;
+    }
+    if ((uint64_t)data > start + at * size)
+        at = ((uint64_t)data - start) / size;
+    *ret_n = n_keys - at;
+    off_t hole = lseek(r->fd, data, SEEK_HOLE);
+    if (hole > data && (uint64_t)hole < start + n_keys * size)
+        *ret_n = ((uint64_t)hole - start + size - 1) / size - at;
+    return at;
+}
+
+static int read_live_part(struct segment_reader *r, struct live_part *part, uint64_t at, size_t n,
+                          segment_live_fn fn, void *arg, struct error *err)
+{
+    size_t first = 0;
+    int result = read_at(r, part->keys, n * sizeof(part->keys[0]),
+                         r->header.live_keys.offset + at * sizeof(part->keys[0]), err);
+
+    if (result < 0)
+        return result;
+    while (n > 0 && part->keys[n - 1] == 0)
+        n--;
+    while (first < n && part->keys[first] == 0)
+        first++;
+    result = first < n ? read_values(r, part, at, first, n, err) : 0;
+    if (result == 0)
+        hand_over_live(r, part, first, n, fn, arg);
+    return result;
+}
+
+/* A hole, and the end of a file that is shorter than it says, look the same to lseek(). */
+static int check_last_key(const struct segment_reader *r, struct error *err)
+{
+    const struct preload_area *keys = &r->header.live_keys;
+    uint64_t last;
+
+    return keys->size < sizeof(last)
+               ? 0
+               : read_at(r, &last, sizeof(last), keys->offset + keys->size - sizeof(last), err);
+}
+
 int segment_reader_live(struct segment_reader *r, segment_live_fn fn, void *arg, struct error *err)
 {
-    uint64_t n_keys = r->header.live_keys.size / sizeof(uint64_t);
     CLEANUP(freep) struct live_part *part = must_calloc(1, sizeof(*part));
+    int result = check_last_key(r, err);
+    uint64_t n = 0;
 
-    for (uint64_t at = 0; at < n_keys; at += LIVE_BATCH) {
-        size_t n = n_keys - at < LIVE_BATCH ? (size_t)(n_keys - at) : LIVE_BATCH, first = 0;
-        if (is_hopeless(r))
-            return give_up(r, err);
-        int result = read_at(r, part->keys, n * sizeof(part->keys[0]),
-                             r->header.live_keys.offset + at * sizeof(part->keys[0]), err);
-        if (result < 0)
-            return result;
-        while (n > 0 && part->keys[n - 1] == 0)
-            n--;
-        while (first < n && part->keys[first] == 0)
-            first++;
-        result = first < n ? read_values(r, part, at, first, n, err) : 0;
-        if (result < 0)
-            return result;
-        hand_over_live(r, part, first, n, fn, arg);
+    for (uint64_t at = next_written(r, 0, &n); n > 0 && result == 0; at = next_written(r, at, &n)) {
+        for (uint64_t end = at + n; at < end && result == 0; at += n) {
+            if (is_hopeless(r))
+                return give_up(r, err);
+            n = end - at < LIVE_BATCH ? end - at : LIVE_BATCH;
+            result = read_live_part(r, part, at, (size_t)n, fn, arg, err);
+        }
     }
-    return is_hopeless(r) ? give_up(r, err) : 0;
+    return result < 0 ? result : is_hopeless(r) ? give_up(r, err) : 0;
 }
 
 /* ---- Modules ---- */

@@ -196,6 +196,7 @@ static void live_memory_is_told(struct test *t)
     writer_live(&w, 3, 0x7000, (struct preload_live){.size = 100, .what = PRELOAD_WHAT_MALLOC});
     writer_live(&w, WRITER_LIVE - 1, 0x8000, (struct preload_live){.size = 11});
     writer_live(&w, 9, 0x9000, (struct preload_live){.size = 5, .what = 200});
+    writer_live(&w, 10, 1, (struct preload_live){.size = 1000}); /* it is being written */
     CHECK_INT(t, segment_reader_live(r, count_live, &got, NULL), 0);
     CHECK_INT(t, got.n, 2);
     CHECK_INT(t, got.sum, 111);
