@@ -24,6 +24,8 @@
 #define ENTRIES_MAX    (2 * PROCESSES_MAX) /* of the folder, for one look */
 #define READER_MEMORY  ((size_t)64 << 20)
 #define HOST_NAME_MAX_ 256
+/* How often a pid is looked at whose file is locked: a lock that stays, stays with children. */
+#define LOOK_NS        ((uint64_t)1000 * 1000 * 1000)
 
 /* A process, for the time between two execs. */
 struct followed {
@@ -33,6 +35,7 @@ struct followed {
     struct inproc_window *window;
     bool has_pid; /* its pid is one of ours: in another namespace it is not */
     bool is_gone;
+    uint64_t next_look_ns; /* at its pid */
 };
 
 struct run_segments {
@@ -42,6 +45,7 @@ struct run_segments {
     VEC(struct followed) all;
     struct run_window *window;
     bool is_changed; /* the folder, since it was read */
+    bool is_last;    /* the command has ended */
     size_t n_processes, n_no_room, n_failed;
     uint64_t n_apart;
     struct error why;
@@ -319,9 +323,20 @@ static bool is_replaced(const struct run_segments *s, const struct followed *f)
     return false;
 }
 
+static bool is_gone_by_pid(const struct run_segments *s, struct followed *f)
+{
+    const struct segment_facts *facts = segment_reader_facts(f->reader);
+    uint64_t now = now_ns();
+
+    if (facts->is_locked && now < f->next_look_ns && !s->is_last)
+        return false;
+    f->next_look_ns = now + LOOK_NS;
+    return !is_running(facts->pid) || is_replaced(s, f);
+}
+
 /* Whether nothing more will come from it. Where there is neither a lock nor a pid to ask, it must
  * say so itself; what does not is read to the end of the command. */
-static bool is_gone(const struct run_segments *s, const struct followed *f)
+static bool is_gone(const struct run_segments *s, struct followed *f)
 {
     const struct segment_facts *facts = segment_reader_facts(f->reader);
     struct segment_counters counters;
@@ -330,7 +345,7 @@ static bool is_gone(const struct run_segments *s, const struct followed *f)
     if (segment_reader_is_left(f->reader))
         return true;
     if (f->has_pid)
-        return !is_running(facts->pid) || is_replaced(s, f);
+        return is_gone_by_pid(s, f);
     return !facts->is_locked && segment_reader_counters(f->reader, &counters, &err) == 0 &&
            counters.is_over;
 }
@@ -389,6 +404,7 @@ void run_segments_switch(struct run_segments *s, bool is_on)
 struct run_window *run_segments_end(struct run_segments *s, bool is_last)
 {
     s->is_changed = s->is_changed || is_last;
+    s->is_last = is_last;
     run_segments_poll(s);
     if (is_last)
         run_segments_switch(s, false);
