@@ -11,6 +11,8 @@
 #include "symbols/minidebuginfo.h"
 #include "symbols/pclntab.h"
 
+#define QUICK_BYTES ((uint64_t)2 << 20) /* of symbol tables: some 90000 symbols */
+
 struct binary {
     struct budget budget;
     struct arena arena; /* of frames */
@@ -22,7 +24,8 @@ struct binary {
     bool has_pclntab;
     struct pclntab pclntab;
     struct buf notes;
-    bool is_loaded;
+    enum { NAMES_NONE, NAMES_SOME, NAMES_ALL } names; /* that are in `symbols` */
+    bool has_tried_go;
     bool only_lines;
     bool has_tried_dwarf;
 };
@@ -35,11 +38,21 @@ static void note(struct binary *b, const struct error *err)
     b->budget.failed = false;
 }
 
-static void load_symbols(struct binary *b, struct elf_file *f)
+/* Addresses whose names are asked for; NULL: all are. */
+struct wanted {
+    const uint64_t *addresses;
+    size_t n;
+};
+
+static void load_symbols(struct binary *b, struct elf_file *f, const struct wanted *w)
 {
     struct error err = {{0}};
 
-    if (f && symbol_table_load(&b->symbols, f, &err) < 0)
+    if (!f)
+        return;
+    int r = w ? symbol_table_load_for(&b->symbols, f, w->addresses, w->n, &err)
+              : symbol_table_load(&b->symbols, f, &err);
+    if (r < 0)
         note(b, &err);
 }
 
@@ -61,35 +74,63 @@ static void load_dwarf(struct binary *b)
 static void load_go(struct binary *b)
 {
     struct error err = {{0}};
-    int r = go_module_pclntab(b->elf, &b->symbols, &b->pclntab, &err);
 
+    if (b->has_tried_go)
+        return;
+    b->has_tried_go = true;
+    int r = go_module_pclntab(b->elf, &b->symbols, &b->pclntab, &err);
     b->has_pclntab = r == 0;
     if (r < 0 && r != -ENOENT)
         note(b, &err);
 }
 
-static void load_names(struct binary *b)
+static void load_names(struct binary *b, const struct wanted *w)
 {
     struct error err = {{0}};
 
-    if (!elf_find_section(b->elf, ".symtab")) {
+    if (b->names == NAMES_NONE && !elf_find_section(b->elf, ".symtab")) {
         int r = minidebuginfo_open(b->elf, &b->mini, &err);
         if (r < 0 && r != -ENOENT)
             note(b, &err);
     }
-    load_symbols(b, b->elf);
-    load_symbols(b, b->debug);
-    load_symbols(b, b->mini);
+    symbol_table_done(&b->symbols);
+    load_symbols(b, b->elf, w);
+    load_symbols(b, b->debug, w);
+    load_symbols(b, b->mini, w);
+    b->names = w ? NAMES_SOME : NAMES_ALL;
 }
 
-/* What lookups need; read when the first one comes. */
-static void load_parts(struct binary *b)
+static void load_all(struct binary *b)
 {
-    if (b->is_loaded)
+    if (b->names != NAMES_ALL && !b->only_lines)
+        load_names(b, NULL);
+    load_go(b);
+}
+
+static bool is_ascending(const struct lookup *lookups, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (lookups[i - 1].va > lookups[i].va)
+            return false;
+    }
+    return true;
+}
+
+/* What these lookups need; it is read when they come. Most binaries are asked once, and for a few
+ * addresses of very many: so the names of others are left out the first time. */
+static void load_for(struct binary *b, const struct lookup *lookups, size_t n)
+{
+    CLEANUP(freep) uint64_t *addresses = NULL;
+
+    if (b->names == NAMES_NONE && !go_module_is_in(b->elf) && is_ascending(lookups, n))
+        addresses = calloc(n + 1, sizeof(*addresses));
+    if (!addresses || b->only_lines) {
+        load_all(b);
         return;
-    b->is_loaded = true;
-    if (!b->only_lines)
-        load_names(b);
+    }
+    for (size_t i = 0; i < n; i++)
+        addresses[i] = lookups[i].va;
+    load_names(b, &(struct wanted){addresses, n});
     load_go(b);
 }
 
@@ -215,7 +256,7 @@ void binary_lookup(struct binary *b, struct lookup *lookups, size_t n)
 {
     struct error err = {{0}};
 
-    load_parts(b);
+    load_for(b, lookups, n);
     if (!b->has_tried_dwarf && wants_dwarf(b, lookups, n)) {
         b->has_tried_dwarf = true;
         load_dwarf(b);
@@ -246,13 +287,31 @@ struct elf_file *binary_elf(struct binary *b)
 
 const struct symbol_table *binary_symbols(struct binary *b)
 {
-    load_parts(b);
+    load_all(b);
     return &b->symbols;
 }
 
 const char *binary_notes(struct binary *b)
 {
     return buf_cstr(&b->notes);
+}
+
+static uint64_t tables_size(const struct elf_file *f)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; f && i < f->n_sections; i++) {
+        if (f->sections[i].type == SHT_SYMTAB || f->sections[i].type == SHT_DYNSYM)
+            size += f->sections[i].size < QUICK_BYTES ? f->sections[i].size : QUICK_BYTES;
+    }
+    return size;
+}
+
+bool binary_is_quick(const struct binary *b)
+{
+    return !has_dwarf(b->elf) && !(b->debug && has_dwarf(b->debug)) && !go_module_is_in(b->elf) &&
+           !elf_find_section(b->elf, ".gnu_debugdata") &&
+           tables_size(b->elf) + tables_size(b->debug) < QUICK_BYTES;
 }
 
 static void stamp_file(const struct elf_file *f, struct buf *out)

@@ -52,6 +52,10 @@ void binary_lookup(struct binary *b, struct lookup *lookups, size_t n);
 struct elf_file *binary_elf(struct binary *b);
 const struct symbol_table *binary_symbols(struct binary *b);
 
+/* Whether its names come from symbol tables alone, and small ones: asking it anew takes less time
+ * than keeping its answers. */
+bool binary_is_quick(const struct binary *b);
+
 /* Appends what tells this binary, and its debug file, from any other: names, sizes, times. */
 void binary_stamp(const struct binary *b, struct buf *out);
 

@@ -26,6 +26,11 @@ struct symbol_table {
  */
 int symbol_table_load(struct symbol_table *t, struct elf_file *f, struct error *err);
 
+/* The same, but only those that symbol_table_find() needs to find these n addresses, which ascend:
+ * large programs have very many, and sorting them takes long. */
+int symbol_table_load_for(struct symbol_table *t, struct elf_file *f, const uint64_t *wanted,
+                          size_t n, struct error *err);
+
 /*
  * Sorts symbols that were pushed by hand, keeps the best name of each address, and ends those
  * without a size (rank bit 4 not set) where the next one starts.

@@ -178,6 +178,11 @@ static const struct elf_section *find_table(const struct elf_file *f)
     return table ? table : elf_find_section(f, ".data.rel.ro.gopclntab");
 }
 
+bool go_module_is_in(const struct elf_file *f)
+{
+    return find_table(f) != NULL;
+}
+
 /* Completes a table by what only its module knows. */
 static int place(struct elf_file *f, const struct symbol_table *symbols,
                  const struct elf_section *table, struct bytes data, struct pclntab *t,

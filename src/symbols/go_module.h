@@ -15,6 +15,9 @@
 int go_module_pclntab(struct elf_file *f, const struct symbol_table *symbols, struct pclntab *ret,
                       struct error *err);
 
+/* Whether there is such a table. */
+bool go_module_is_in(const struct elf_file *f);
+
 /* The same of a table that is read as it is needed, without inlined calls. `lazy` is opened here
  * and closed by the caller, in any case; of a file that is in memory it stays zeroed. */
 int go_module_pclntab_lazy(struct elf_file *f, struct lazy_bytes *lazy, struct pclntab *ret,

@@ -300,7 +300,7 @@ static bool find_binary(struct symbol_sources *s, const struct symbol_group *g)
             profile_set_note(s->set, "%s", err.text);
         return false;
     }
-    if (s->options->cache_dir)
+    if (s->options->cache_dir && !binary_is_quick(s->binary))
         symbol_cache_open(s->options->cache_dir, s->binary, &s->cache);
     return true;
 }

@@ -293,6 +293,44 @@ static void finds_debug_files_by_link_and_checksum(struct test *t)
     CHECK_INT(t, debug_crc32(0, "123456789", 9), 0xcbf43926);
 }
 
+/* Of addresses all over a file, some at a time: what was loaded for them says what all say. */
+static void loads_only_the_symbols_that_are_wanted(struct test *t)
+{
+    static const char *const files[] = {"/proc/self/exe", "/lib/x86_64-linux-gnu/libc.so.6", "work",
+                                        "fib-aarch64", "work-stripped"};
+    enum { MOST = 5000 };
+    static uint64_t wanted[MOST];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct budget b;
+        struct elf_file *f = NULL;
+        struct symbol_table all = {0};
+        budget_init(&b, 256 << 20);
+        if (elf_open(files[i][0] == '/' ? files[i] : own(files[i]), &b, &f, NULL) < 0)
+            continue;
+        CHECK_INT(t, symbol_table_load(&all, f, NULL), 0);
+        uint64_t last = all.symbols.len > 0 ? all.symbols.data[all.symbols.len - 1].end : 0;
+        for (uint64_t step = last / MOST + 1; step < last; step = step * 3 + 1) {
+            struct symbol_table some = {0};
+            size_t n = 0;
+            for (uint64_t va = step / 2; va < last + step && n < MOST; va += step)
+                wanted[n++] = va;
+            CHECK_INT(t, symbol_table_load_for(&some, f, wanted, n, NULL), 0);
+            CHECK(t, some.symbols.len <= all.symbols.len);
+            for (size_t k = 0; k < n; k++) {
+                const struct symbol *x = symbol_table_find(&all, wanted[k]);
+                const struct symbol *y = symbol_table_find(&some, wanted[k]);
+                CHECK_STR(t, y ? y->name : "", x ? x->name : "");
+                CHECK(t, !x || !y || x->start == y->start);
+            }
+            symbol_table_done(&some);
+        }
+        symbol_table_done(&all);
+        elf_close(f);
+        CHECK_INT(t, b.used, 0);
+    }
+}
+
 static void stays_within_its_budget(struct test *t)
 {
     for (size_t limit = 0; limit < 60000; limit += 997) {
@@ -324,6 +362,7 @@ static const struct test_case cases[] = {
     TEST(unpacks_mini_debug_info),
     TEST(refuses_damaged_mini_debug_info),
     TEST(finds_debug_files_by_link_and_checksum),
+    TEST(loads_only_the_symbols_that_are_wanted),
     TEST(stays_within_its_budget),
 };
 TEST_MAIN(cases)
