@@ -65,7 +65,7 @@ def run_once(command):
     done = subprocess.run([BUILD / "bench" / "run_measured", *command], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{command[-1]}: {done.stderr.strip()}")
-    seconds, peak = done.stdout.split()
+    seconds, peak, _ = done.stdout.split()
     return float(seconds), int(peak)
 
 

@@ -4,8 +4,9 @@
 
 A service that answers with JSON runs under a load that never lets up. In one running process,
 profiling is switched on and off in slices, in an order that changes; a slice with it is compared
-with the slice without beside it. Prints "metric: value unit": means of the pairs, with half of the
-95 % interval.
+with the slice without beside it. The service and its load have a CPU each. Pairs of slices go on
+until the loss is known well enough, or the time is over (steady.py; BENCH_SECONDS is for each row).
+Prints "metric: value unit".
 
   node_requests_per_s   without profiling
   node_cpu_loss_pct     throughput, CPU profile at 10 ms without pause
@@ -16,12 +17,13 @@ with the slice without beside it. Prints "metric: value unit": means of the pair
   node_no_spans_loss_pct   the same service, samples not linked (spans: false)
   node_aa_pct           off against off: what the machine does itself
   ..._cpu_per_request   the same by CPU time of the whole process for each request
+  ..._window_cpu_ms     what a window takes once, to start and to end: not part of the above
+  ..._half, ..._pairs   half of the 95 % interval, and what it was taken from
 """
 
 import json
 import os
 import pathlib
-import random
 import shutil
 import statistics
 import subprocess
@@ -29,37 +31,42 @@ import sys
 import time
 import urllib.request
 
+from steady import HALF, estimate, on_cpu, percent_more, rounds, say, say_estimate
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
-PAIRS = int(os.environ.get("PAIRS", "24"))
-SECONDS = float(os.environ.get("SECONDS_EACH", "2.5"))
+SECONDS = float(os.environ.get("SECONDS_EACH", "2"))
+SETTLE = 0.5  # after a change, before it counts
+ROW_SECONDS = float(os.environ.get("BENCH_SECONDS", "180"))
 NODE = os.environ.get("NODE", "node")
-
-
-def say(metric, value, unit):
-    print(f"{metric}: {value:.4g} {unit}", flush=True)
+SERVICE_CPU, LOAD_CPU = 0, 1
 
 
 class Service:
     def __init__(self, **env):
         self.process = subprocess.Popen([NODE, ROOT / "bench" / "node" / "service.mjs"],
                                         stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **env})
+                                        env={**os.environ, **env}, preexec_fn=on_cpu(SERVICE_CPU))
         port = self.process.stdout.readline().split()[0]
         self.base = f"http://127.0.0.1:{port}"
         self.load = subprocess.Popen(["wrk", "-t1", "-c16", "-d3600s", self.base + "/report"],
-                                     stdout=subprocess.DEVNULL)
+                                     stdout=subprocess.DEVNULL, preexec_fn=on_cpu(LOAD_CPU))
 
     def ask(self, path):
         with urllib.request.urlopen(self.base + path, timeout=30) as answer:
             return json.load(answer)
 
     def slice(self, mode):
-        """Requests a second, and CPU seconds for each."""
-        self.ask(f"/mode?is={mode}")
+        """Requests a second, and CPU seconds for each, once it has settled; and the CPU seconds that
+        getting there took beyond those of its requests."""
+        change = self.ask(f"/mode?is={mode}")
+        time.sleep(SETTLE)
+        first = self.ask("/count")
         time.sleep(SECONDS)
-        got = self.ask("/count")
-        return got["requests"] / got["seconds"], got["cpu"] / got["requests"]
+        then = self.ask("/count")
+        each = then["cpu"] / then["requests"]
+        extra = [part["cpu"] - part["requests"] * each for part in (change, first)]
+        return then["requests"] / then["seconds"], each, sum(extra)
 
     def close(self):
         self.load.kill()
@@ -68,20 +75,22 @@ class Service:
 
 
 def compare(service, mode):
-    """Losses of each pair, in percent: of throughput, and of CPU for each request."""
-    losses, costs, rates = [], [], []
-    for _ in range(PAIRS):
-        order = ["off", mode] if random.random() < 0.5 else [mode, "off"]
-        got = [service.slice(which) for which in order]
-        on, off = (got[1], got[0]) if order[0] == "off" else (got[0], got[1])
-        losses.append((1 - on[0] / off[0]) * 100)
-        costs.append((on[1] / off[1] - 1) * 100)
-        rates.append(off[0])
-    return losses, costs, rates
+    """Of slices without profiling and with it: requests a second, CPU seconds for each, and what
+    the change took."""
+    costs, changes = {"off": [], "on": []}, {"off": [], "on": []}
+
+    def slice_of(which):
+        rate, cost, change = service.slice("off" if which == "off" else mode)
+        costs[which].append(cost)
+        changes[which].append(change)
+        return rate
+
+    rates = rounds(["off", "on"], slice_of, loss, HALF, ROW_SECONDS)
+    return rates, costs, changes
 
 
-def half(values):
-    return 1.96 * statistics.stdev(values) / len(values) ** 0.5
+def loss(rates):
+    return [-more for more in percent_more(rates, "on", "off")]
 
 
 def opentelemetry():
@@ -102,13 +111,18 @@ def measure(env, modes):
         for _ in range(4):
             service.slice("off")
         for name, mode in modes:
-            losses, costs, rates = compare(service, mode)
+            rates, costs, changes = compare(service, mode)
             if mode == "off":
-                say(f"{name.removesuffix('_aa')}_requests_per_s", statistics.median(rates), "1/s")
+                say(f"{name.removesuffix('_aa')}_requests_per_s", statistics.median(rates["off"]),
+                    "1/s")
             suffix = "" if mode == "off" else "_loss"
-            say(f"{name}{suffix}_pct", statistics.mean(losses), f"% (+- {half(losses):.2g})")
-            say(f"{name}{suffix}_cpu_per_request", statistics.mean(costs),
-                f"% (+- {half(costs):.2g})")
+            say_estimate(f"{name}{suffix}_pct", estimate(loss(rates)), rounds="pairs")
+            say_estimate(f"{name}{suffix}_cpu_per_request",
+                         estimate(percent_more(costs, "on", "off")), rounds="pairs")
+            if mode != "off":
+                # Each was started once and ended once, whatever came before and behind.
+                say(f"{name}_window_cpu_ms", 1e3 * statistics.mean(
+                    off + on for off, on in zip(changes["off"], changes["on"])), "ms")
     finally:
         service.close()
 

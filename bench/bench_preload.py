@@ -1,11 +1,12 @@
 """What the preloaded library costs the programs that it is in.
 
-    make bench-preload
+    make bench-preload          ONLY=loops or ONLY=programs: a part of it
 
 Loops are timed from inside, programs by the CPU time of everything they start. Every round runs all
 variants, in an order that changes; differences are taken within a round, and the median of the
-rounds is printed (programs: the mean, with half of its 95 % interval). A/A controls are the same
-thing twice. The reader (`vesta run`) runs beside, as it does in use. Prints "metric: value unit".
+rounds is printed. Programs go on until their difference is known well enough, or the time is over
+(steady.py: BENCH_HALF, BENCH_SECONDS), on a CPU of their own. A/A controls are the same thing twice.
+The reader (`vesta run`) runs beside, as it does in use. Prints "metric: value unit".
 
   alloc_ns_over_forwarder    a malloc/free pair, above a library whose wrappers only pass calls on
   live_ns_over_forwarder     the same with live memory followed
@@ -13,18 +14,24 @@ thing twice. The reader (`vesta run`) runs beside, as it does in use. Prints "me
   aa_forwarder_ns            the forwarder against itself
   real_program_slowdown_pct  CPU time against no preload: the worse of the two
   redis_slowdown_pct         redis-server, GET and SET by redis-benchmark, CPU time of the server
-  compile_slowdown_pct       gcc -O2 of a C file, with all the processes it starts
+  compile_slowdown_pct       gcc -O2 of a C file, with all the processes it starts, and with what
+                             `vesta run` takes itself
+  compile_run_cpu_ms         that alone: starting, reading, naming and writing
+  compile_library_slowdown_pct   the same with the library alone, as the agent reads it
   aa_redis_pct, aa_compile_pct
+  ..._half, ..._rounds       half of the 95 % interval, and what it was taken from
   jemalloc_*, gperftools_*   the allocators' own sampling heap profilers at the same 512 KiB, against
                              the same allocator without
   heaptrack_*                every call is recorded; the loop above the forwarder
 """
 
+import contextlib
 import os
 import pathlib
 import random
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -32,16 +39,14 @@ import sys
 import tempfile
 import time
 
+from steady import HALF, SECONDS, estimate, on_cpu, percent_more, rounds, say, say_estimate
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 ROUNDS = int(os.environ.get("ROUNDS", "25"))
-PROGRAM_ROUNDS = int(os.environ.get("PROGRAM_ROUNDS", "30"))
-REQUESTS = 200_000
+REQUESTS = 100_000
+PROGRAM_CPU, CLIENT_CPU = 0, 1
 HEAPTRACK = pathlib.Path("/usr/lib/heaptrack/libheaptrack_preload.so")
-
-
-def say(metric, value, unit):
-    print(f"{metric}: {value:.4g} {unit}", flush=True)
 
 
 def library(name):
@@ -153,37 +158,56 @@ def server_pid(starter):
     return int(children[0]) if children else starter.pid
 
 
+def ask_redis(port, requests):
+    subprocess.run(["redis-benchmark", "-p", str(port), "-q", "-P", "16", "-c", "16", "-r", "100000",
+                    "-d", "200", "-t", "set,get", "-n", str(requests)], stdout=subprocess.DEVNULL,
+                   check=True, preexec_fn=on_cpu(CLIENT_CPU))
+
+
+def answers(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as s:
+        s.sendall(b"PING\r\n")
+        return s.recv(7) == b"+PONG\r\n"
+    return False
+
+
 def redis(variant, folder):
-    """CPU seconds of a server for a number of requests."""
+    """CPU seconds of a server for a number of requests. It has a CPU for itself."""
     port = free_port()
     with open(folder / "redis.log", "ab") as log:
         server = subprocess.Popen(
             variant.command("redis-server", "--port", port, "--save", "", "--appendonly", "no",
                             "--bind", "127.0.0.1"), env=variant.env, stdout=log, stderr=log,
-            cwd=folder)
-    ask = ["redis-benchmark", "-p", str(port), "-q", "-P", "16", "-c", "16", "-r", "100000", "-d",
-           "200", "-t", "set,get"]
-    for _ in range(100):
-        if subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).stdout == b"PONG\n":
-            break
-        time.sleep(0.05)
+            cwd=folder, preexec_fn=on_cpu(PROGRAM_CPU))
+    while not answers(port):
+        if server.poll() is not None:
+            raise RuntimeError(f"redis-server ended: {(folder / 'redis.log').read_text()[-300:]}")
+        time.sleep(0.01)
     pid = server_pid(server)
-    subprocess.run([*ask, "-n", "50000"], stdout=subprocess.DEVNULL, check=True)
+    if pid != server.pid:
+        on_cpu(CLIENT_CPU, server.pid)()
+    ask_redis(port, REQUESTS // 2)
     before = cpu_of(pid)
-    subprocess.run([*ask, "-n", str(REQUESTS)], stdout=subprocess.DEVNULL, check=True)
+    ask_redis(port, REQUESTS)
     took = cpu_of(pid) - before
-    subprocess.run(["redis-cli", "-p", str(port), "shutdown", "nosave"], stdout=subprocess.DEVNULL)
+    os.kill(pid, signal.SIGTERM)
     server.wait()
     return took
+
+
+own_cpu = {}  # variant -> what stood before the compiler took, in seconds
 
 
 def compile_file(variant, folder):
     """CPU seconds of the compiler and what it starts. What `vesta run` itself takes counts, too."""
     before = children_cpu()
-    subprocess.run(variant.command("gcc", "-O2", "-c", folder / "source.c", "-o", folder / "x.o"),
-                   env=variant.env, check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
-    return children_cpu() - before
+    done = subprocess.run(
+        variant.command(BUILD / "bench" / "run_measured", shutil.which("gcc"), "-O2", "-c",
+                        folder / "source.c", "-o", folder / "x.o"), env=variant.env, check=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=on_cpu(PROGRAM_CPU))
+    took = children_cpu() - before
+    own_cpu.setdefault(variant.name, []).append(took - float(done.stdout.split()[2]))
+    return took
 
 
 def source(folder):
@@ -211,33 +235,55 @@ double work{i}(struct s{i} *list, size_t n, const char *word) {{
     (folder / "source.c").write_text("".join(text))
 
 
-def slowdown(samples, base):
-    """Mean of the ratios of each round, in percent, and half of its 95 % interval."""
-    ratios = [(a / b - 1) * 100 for a, b in zip(samples, base)]
-    return statistics.mean(ratios), 1.96 * statistics.stdev(ratios) / len(ratios) ** 0.5
-
-
-def bench_program(name, measure, folder, rivals):
-    every = [Variant("none"), Variant("none_again"),
-             vesta("vesta", "alloc,live,lock,threads", folder / "out"), *rivals]
-    times = {variant.name: [] for variant in every}
-    for variant in every:
+def compare(measure, folder, these, half=HALF, seconds=SECONDS):
+    """The first of these variants against the others, which are one thing. Times, and an estimate."""
+    by_name = {variant.name: variant for variant in these}
+    first, *bases = by_name
+    for variant in these:
         measure(variant, folder)
-    for _ in range(PROGRAM_ROUNDS):
-        for variant in random.sample(every, len(every)):
-            times[variant.name].append(measure(variant, folder))
+    times = rounds(list(by_name), lambda name: measure(by_name[name], folder),
+                   lambda got: percent_more(got, first, *bases), half, seconds)
+    return times, estimate(percent_more(times, first, *bases))
+
+
+def bench_program(name, measure, folder):
+    """Against no preload, which runs twice: that is the control, too."""
+    these = [vesta("vesta", "alloc,live,lock,threads", folder / "out"), Variant("none"),
+             Variant("none_again")]
+    times, slowdown = compare(measure, folder, these)
     say(f"{name}_cpu_s", statistics.median(times["none"]), "s")
-    for other, base in (("none_again", "none"), ("vesta", "none"), ("jemalloc_prof", "jemalloc"),
-                        ("gperftools_prof", "gperftools"), ("heaptrack", "none")):
-        if other not in times:
-            continue
-        mean, half = slowdown(times[other], times[base])
-        label = {"none_again": f"aa_{name}_pct", "vesta": f"{name}_slowdown_pct"}.get(
-            other, f"{other.removesuffix('_prof')}_{name}_slowdown_pct")
-        say(label, mean, f"% (+- {half:.2g})")
-        if other == "vesta":
-            result = mean
-    return result
+    say_estimate(f"{name}_slowdown_pct", slowdown)
+    say_estimate(f"aa_{name}_pct", estimate(percent_more(times, "none_again", "none")))
+    return slowdown.value
+
+
+def bench_rivals(name, measure, folder, rivals):
+    """Less well: they may cost what they like."""
+    by_name = {variant.name: variant for variant in [Variant("none"), *rivals]}
+    for rival, base in (("jemalloc_prof", "jemalloc"), ("gperftools_prof", "gperftools"),
+                        ("heaptrack", "none")):
+        if rival in by_name:
+            _, slow = compare(measure, folder, [by_name[rival], by_name[base]], 3 * HALF,
+                              SECONDS / 6)
+            say_estimate(f"{rival.removesuffix('_prof')}_{name}_slowdown_pct", slow)
+
+
+def bench_redis(folder, rivals):
+    slowdown = bench_program("redis", redis, folder)
+    # Only those that can stand before redis, which brings jemalloc of its own.
+    bench_rivals("redis", redis, folder, [v for v in rivals if v.name.startswith("jemalloc")])
+    return slowdown
+
+
+def bench_compile(folder, rivals):
+    source(folder)
+    slowdown = bench_program("compile", compile_file, folder)
+    say("compile_run_cpu_ms", statistics.median(own_cpu["vesta"]) * 1e3, "ms")
+    library = Variant("library", LD_PRELOAD=BUILD / "libvesta-preload.so")
+    _, slow = compare(compile_file, folder, [library, Variant("none")], seconds=SECONDS / 2)
+    say_estimate("compile_library_slowdown_pct", slow)
+    bench_rivals("compile", compile_file, folder, rivals)
+    return slowdown
 
 
 def bench_programs(folder):
@@ -245,23 +291,23 @@ def bench_programs(folder):
               if variant.name.startswith(("jemalloc", "gperftools", "heaptrack"))]
     worst = []
     if shutil.which("redis-server") and shutil.which("redis-benchmark"):
-        # Of rivals only those that can stand before redis, which brings jemalloc of its own.
-        worst.append(bench_program("redis", redis, folder,
-                                   [v for v in rivals if v.name.startswith("jemalloc")]))
+        worst.append(bench_redis(folder, rivals))
     else:
         print("# no redis-server: apt-get install redis-server")
-    source(folder)
-    worst.append(bench_program("compile", compile_file, folder, rivals))
+    worst.append(bench_compile(folder, rivals))
     say("real_program_slowdown_pct", max(worst), "%")
 
 
 def main():
-    subprocess.run(["ninja", "-C", str(BUILD), "--quiet", "bench/loop", "bench/libforwarder.so"],
-                   check=True)
+    subprocess.run(["ninja", "-C", str(BUILD), "--quiet", "bench/loop", "bench/libforwarder.so",
+                    "bench/run_measured"], check=True)
+    only = os.environ.get("ONLY", "")  # loops or programs
     with tempfile.TemporaryDirectory(prefix="vesta-bench-") as name:
         folder = pathlib.Path(name)
-        bench_loops(folder)
-        bench_programs(folder)
+        if only in ("", "loops"):
+            bench_loops(folder)
+        if only in ("", "programs"):
+            bench_programs(folder)
     return 0
 
 

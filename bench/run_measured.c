@@ -1,6 +1,7 @@
 /*
- * Runs a program and prints its seconds and peak memory: "SECONDS BYTES". A program started from a
- * large one (Python) would be charged with that one's memory, so this one is small.
+ * Runs a program and prints its seconds, peak memory, and the CPU seconds of all that it started:
+ * "SECONDS BYTES CPU". A program started from a large one (Python) would be charged with that one's
+ * memory, so this one is small.
  *
  *     run_measured PROGRAM ARGUMENT...        its output is thrown away
  */
@@ -19,6 +20,11 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
 }
 
 int main(int argc, char **argv)
@@ -43,6 +49,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "\"%s\" failed\n", argv[1]);
         return 1;
     }
-    printf("%.6f %ld\n", now() - start, usage.ru_maxrss * 1024);
+    printf("%.6f %ld %.6f\n", now() - start, usage.ru_maxrss * 1024,
+           seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
     return 0;
 }

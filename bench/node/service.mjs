@@ -35,17 +35,27 @@ const modes = {
 };
 let handle;
 let requests = 0;
+let started = process.cpuUsage();
+let began = process.hrtime.bigint();
 
-/** What the last mode cost: requests and CPU are counted from switch to switch. */
-async function change(mode) {
-    await handle?.stop();
-    handle = modes[mode]();
+/** What happened since it was asked last. */
+function count() {
+    const cpu = process.cpuUsage(started);
+    const seconds = Number(process.hrtime.bigint() - began) / 1e9;
+    const counted = { requests, seconds, cpu: (cpu.user + cpu.system) / 1e6 };
     requests = 0;
     started = process.cpuUsage();
     began = process.hrtime.bigint();
+    return counted;
 }
-let started = process.cpuUsage();
-let began = process.hrtime.bigint();
+
+/** Ends what is running, which is what a window ends with, and starts another. */
+async function change(mode) {
+    count();
+    await handle?.stop();
+    handle = modes[mode]();
+    return count();
+}
 
 /** Runs the work of a request, in a span where there is OpenTelemetry. */
 function tracing() {
@@ -68,12 +78,9 @@ const traced = tracing();
 const server = createServer(async (request, response) => {
     const url = new URL(request.url, "http://localhost");
     if (url.pathname === "/mode") {
-        await change(url.searchParams.get("is"));
-        response.end("{}");
+        response.end(JSON.stringify(await change(url.searchParams.get("is"))));
     } else if (url.pathname === "/count") {
-        const cpu = process.cpuUsage(started);
-        const seconds = Number(process.hrtime.bigint() - began) / 1e9;
-        response.end(JSON.stringify({ requests, seconds, cpu: (cpu.user + cpu.system) / 1e6 }));
+        response.end(JSON.stringify(count()));
     } else {
         requests++;
         await traced(async () => {
