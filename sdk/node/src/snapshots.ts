@@ -2,7 +2,9 @@
 // small objects. So there is none unless somebody asks, the pause is estimated first, and intervals
 // that are too short for it are refused.
 import { syncClock, unixNanosOfMicros } from "./clock.js";
-import type { SnapshotConfig } from "./config.js";
+import type { ProfilerName, SnapshotConfig } from "./config.js";
+import { askFlags, type Flag } from "./flags.js";
+import type { LoadGauge } from "./load.js";
 import type { Profile } from "./model.js";
 import { emptyProfile, stackBuilder } from "./profile_from_v8.js";
 import { openV8 } from "./session.js";
@@ -17,7 +19,7 @@ const baseMillis = 50;
 export interface SnapshotEstimate {
     heapBytes: number;
     pauseMillis: number;
-    /** The shortest interval for which the pauses are within the budget. */
+    /** The shortest interval for which the pauses are within the budget. Infinity where it is 0. */
     leastIntervalMillis: number;
 }
 
@@ -32,7 +34,7 @@ export function estimateSnapshot(maxPauseShare: number): SnapshotEstimate {
     return {
         heapBytes,
         pauseMillis: Math.round(pauseMillis),
-        leastIntervalMillis: maxPauseShare > 0 ? Math.ceil(pauseMillis / maxPauseShare) : 0,
+        leastIntervalMillis: Math.ceil(pauseMillis / Math.max(0, maxPauseShare)),
     };
 }
 
@@ -42,6 +44,8 @@ export interface RunningSnapshots {
 
 interface Context {
     stats: StatsKeeper;
+    gauge: Pick<LoadGauge, "verdict">;
+    flagsOf?(kinds: ProfilerName[]): Flag[];
     send(profiles: Profile[]): Promise<void>;
 }
 
@@ -54,8 +58,6 @@ export function runSnapshots(config: SnapshotConfig, context: Context): RunningS
     let growth: ((now: ConstructorSummary[]) => string[]) | undefined;
     let underWay: Promise<void> = Promise.resolve();
     const take = async (): Promise<void> => {
-        if (!(await isWanted(config, stats)) || stopped) return;
-        if (!isAffordable(config, stats)) return;
         const summary = await takeSnapshot(stats);
         const profile = summaryProfile(
             summary.constructors,
@@ -68,14 +70,16 @@ export function runSnapshots(config: SnapshotConfig, context: Context): RunningS
         stats.samples(profile.samples.length);
         await context.send([profile]);
     };
-    const turn = (): void => {
+    /** stop() waits for a snapshot, not for a flag. */
+    const turn = async (): Promise<void> => {
+        if (!(await isWanted(config, context)) || stopped || !isAffordable(config, stats)) return;
         underWay = take().catch((error: unknown) => stats.error("heap snapshot", error));
     };
     if (config.intervalMillis <= 0) {
         stats.error("heap snapshots", "intervalMillis was not given");
-    } else if (isAffordable(config, stats)) {
-        turn();
-        timer = setInterval(turn, config.intervalMillis);
+    } else if (isAffordable(config, stats, true)) {
+        void turn();
+        timer = setInterval(() => void turn(), config.intervalMillis);
         timer.unref();
     }
     return {
@@ -87,26 +91,35 @@ export function runSnapshots(config: SnapshotConfig, context: Context): RunningS
     };
 }
 
-async function isWanted(config: SnapshotConfig, stats: StatsKeeper): Promise<boolean> {
-    const yes = config.shouldProfile ? (await config.shouldProfile()) === true : true;
-    if (!yes) stats.skip("flag");
-    return yes;
+/** By the flags, and by the load: a process that is busy has no time for it. Never rejects. */
+async function isWanted(config: SnapshotConfig, context: Context): Promise<boolean> {
+    const { stats, gauge, flagsOf } = context;
+    const flags = [config.shouldProfile, ...(flagsOf?.(["snapshots"]) ?? [])];
+    const failed = (error: unknown): void => stats.error("heap snapshots: shouldProfile", error);
+    const isAllowed = await askFlags(flags, failed);
+    const reason = isAllowed ? gauge.verdict().skip : "flag";
+    if (reason) stats.skip(reason);
+    return reason === undefined;
 }
 
-/** Says the estimate, and whether the interval is long enough for it. */
-function isAffordable(config: SnapshotConfig, stats: StatsKeeper): boolean {
+/** Says the estimate, before the first snapshot also to those who did not ask for words; and whether
+ * the interval is long enough for it. */
+function isAffordable(config: SnapshotConfig, stats: StatsKeeper, isFirst = false): boolean {
     const estimate = estimateSnapshot(config.maxPauseShare);
     const { heapBytes, pauseMillis, leastIntervalMillis } = estimate;
     stats.pauseEstimate(pauseMillis);
     const words = `a heap snapshot of ${Math.round(heapBytes / 1e6)} MB is expected to stop this thread for ${pauseMillis} ms`;
     if (config.intervalMillis >= leastIntervalMillis) {
-        stats.log.info(words);
+        if (isFirst) stats.log.error(words);
+        else stats.log.info(words);
         return true;
     }
     stats.skip("pause");
+    const isAny = Number.isFinite(leastIntervalMillis);
+    const wouldDo = isAny ? `${leastIntervalMillis} ms would do` : "as is any other";
     stats.error(
         "heap snapshots",
-        `${words}: an interval of ${config.intervalMillis} ms is refused, ${leastIntervalMillis} ms would do (maxPauseShare ${config.maxPauseShare})`,
+        `${words}: an interval of ${config.intervalMillis} ms is refused, ${wouldDo} (maxPauseShare ${config.maxPauseShare})`,
     );
     return false;
 }

@@ -5,6 +5,8 @@ import test from "node:test";
 import { estimateHeapSnapshot, startHeapSnapshots } from "../dist/esm/index.js";
 import { isSessionOpen } from "../dist/esm/session.js";
 import { createSnapshotParser } from "../dist/esm/snapshot_parser.js";
+import { runSnapshots } from "../dist/esm/snapshots.js";
+import { createStats } from "../dist/esm/stats.js";
 import { collector, eventually, quiet, selfOf } from "./lib/programs.mjs";
 
 class LeakyThing {
@@ -35,6 +37,52 @@ test("the estimate says from which interval on it is allowed", () => {
     const estimate = estimateHeapSnapshot(0.01);
     assert.ok(estimate.heapBytes > 1e6 && estimate.pauseMillis > 50);
     assert.ok(Math.abs(estimate.leastIntervalMillis / estimate.pauseMillis - 100) < 1);
+});
+
+test("a share of nothing refuses every interval", async () => {
+    const got = collector();
+    const options = { ...quiet, exporter: got.exporter, intervalMillis: 0x7fffffff };
+    const handle = startHeapSnapshots({ ...options, maxPauseShare: 0 });
+    assert.deepEqual(handle.stats().skipped, { pause: 1 });
+    assert.match(handle.stats().lastError, /refused, as is any other/);
+    await handle.stop();
+    assert.equal(estimateHeapSnapshot(0).leastIntervalMillis, Number.POSITIVE_INFINITY);
+    assert.equal(got.batches.length, 0);
+});
+
+/** Snapshots by the real schedule, with what the app says meanwhile. */
+function snapshotsWith(config, context) {
+    const lines = [];
+    const log = { error: (line) => lines.push(line), info() {}, debug() {} };
+    const stats = createStats({ enabled: true, logLevel: "silent", problems: [] }, log);
+    const given = { intervalMillis: 3_600_000, maxPauseShare: 0.5, ...config };
+    const usual = { stats, gauge: { verdict: () => ({ share: 1 }) }, send: async () => {} };
+    return { lines, stats, ...runSnapshots(given, { ...usual, ...context }) };
+}
+
+test("the estimate is said before the first snapshot", async () => {
+    const run = snapshotsWith({ shouldProfile: () => false }, {});
+    assert.equal(run.lines.length, 1);
+    assert.match(run.lines[0], /expected to stop this thread for \d+ ms/);
+    await eventually(() => run.stats.snapshot().skipped.flag === 1);
+    await run.stop();
+});
+
+test("flags that came later are asked, and a busy process is left alone", async () => {
+    const later = snapshotsWith({}, { flagsOf: () => [() => false] });
+    await eventually(() => later.stats.snapshot().skipped.flag === 1);
+    await later.stop();
+    const busy = snapshotsWith({}, { gauge: { verdict: () => ({ skip: "lag", share: 0 }) } });
+    await eventually(() => busy.stats.snapshot().skipped.lag === 1);
+    await busy.stop();
+    assert.equal(isSessionOpen(), false);
+});
+
+test("a flag that never answers does not hold the end", async () => {
+    const run = snapshotsWith({ shouldProfile: () => new Promise(() => {}) }, {});
+    const isLate = Symbol("late");
+    const late = new Promise((resolve) => setTimeout(resolve, 3000, isLate).unref());
+    assert.notEqual(await Promise.race([run.stop(), late]), isLate);
 });
 
 test("objects are counted by constructor, and contents stay", async () => {
