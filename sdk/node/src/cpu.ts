@@ -1,10 +1,10 @@
 // CPU and wall time from V8's samples of a window. A sample stands for the time half-way to its
 // neighbours, so all of the window is given out and none of it twice.
-import { readFileSync } from "node:fs";
 import { syncClock, unixNanosOfMicros } from "./clock.js";
 import { beginCpuRun, type CpuRun, type V8CpuNode, type V8CpuProfile } from "./cpu_sampler.js";
 import type { Profile, Sample } from "./model.js";
 import { emptyProfile, frameOf, type StackBuilder, stackBuilder } from "./profile_from_v8.js";
+import { threadCpuNanos } from "./thread_cpu.js";
 
 export interface SampleWindow {
     run: CpuRun;
@@ -257,21 +257,4 @@ function lineOfTurn(ticks: { line: number; ticks: number }[], turn: number): num
         left -= n;
     }
     return 0;
-}
-
-type ThreadCpuUsage = () => { user: number; system: number };
-
-/** Of this thread, by the system. Reading a file in step happens in the calling thread. */
-export function threadCpuNanos(): number | undefined {
-    try {
-        const [nanos] = readFileSync("/proc/thread-self/schedstat", "latin1").split(" ", 1);
-        const value = Number(nanos);
-        if (value > 0) return value;
-    } catch {
-        // Another system, or a kernel without these numbers.
-    }
-    const { threadCpuUsage } = process as unknown as { threadCpuUsage?: ThreadCpuUsage };
-    if (!threadCpuUsage) return undefined;
-    const { user, system } = threadCpuUsage.call(process);
-    return (user + system) * 1000;
 }

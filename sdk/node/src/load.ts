@@ -1,6 +1,8 @@
 // How busy the process is: windows are shortened, then left out, where the app needs its time itself.
 import * as os from "node:os";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
+import { cgroupCores } from "./cgroup.js";
+import { threadCpuNanos } from "./thread_cpu.js";
 
 export interface Verdict {
     /** Why there is to be no window. */
@@ -65,20 +67,31 @@ export function verdictOf(load: { cpu: number; lag: number }, limits: Limits): V
     return { share: 1 - ((worst - easy) / (1 - easy)) * (1 - shortest) };
 }
 
-/** The share of the cores this process may use. */
+/** The share of the cores that this process may use, or of the one core that this thread can use: the
+ * larger. A thread has no more than one, however many there are. */
 function cpuReader(): () => number {
-    const cores = os.availableParallelism?.() ?? os.cpus().length;
+    const all = os.availableParallelism?.() ?? os.cpus().length;
+    const cores = Math.max(Math.min(all, cgroupCores()), 0.01);
     let at = performance.now();
     let used = process.cpuUsage();
+    let threadUsed = threadCpuNanos();
     return () => {
         const now = performance.now();
+        const nanos = threadCpuNanos();
+        const elapsed = Math.max(now - at, 1);
         const since = process.cpuUsage(used);
-        const share =
-            (since.user + since.system) / 1000 / Math.max(now - at, 1) / Math.max(cores, 1);
+        const millis = (since.user + since.system) / 1000;
+        const threadMillis = ((nanos ?? 0) - (threadUsed ?? 0)) / 1e6;
         at = now;
         used = process.cpuUsage();
-        return share;
+        threadUsed = nanos;
+        return cpuShare(millis / elapsed, threadMillis / elapsed, cores);
     };
+}
+
+/** Of cores that were used by the process and by its thread. Exported for tests. */
+export function cpuShare(used: number, usedByThread: number, cores: number): number {
+    return Math.max(used / cores, usedByThread / Math.min(cores, 1));
 }
 
 function startLag(): IntervalHistogram {

@@ -1,12 +1,16 @@
 // When windows are, who may forbid them, and how a process ends.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { console as v8Console } from "node:inspector";
+import { cgroupCores } from "../dist/esm/cgroup.js";
 import * as vesta from "../dist/esm/index.js";
-import { createLoadGauge, verdictOf } from "../dist/esm/load.js";
+import { cpuShare, createLoadGauge, verdictOf } from "../dist/esm/load.js";
 import { beginCpuRun } from "../dist/esm/cpu_sampler.js";
 import { resolveConfig } from "../dist/esm/config.js";
 import { jobsOf, warmSampler } from "../dist/esm/jobs.js";
@@ -89,6 +93,34 @@ test("load: full windows, then shorter ones, then none", () => {
     assert.deepEqual(verdictOf({ cpu: 1.1, lag: 0 }, limits), { skip: "cpu", share: 0 });
     assert.deepEqual(verdictOf({ cpu: 1.1, lag: 200 }, limits), { skip: "lag", share: 0 });
     assert.deepEqual(verdictOf({ cpu: 9, lag: 900 }, { maxCpu: 0, maxLagMillis: 0 }), { share: 1 });
+});
+
+test("a thread that has a core to itself is hot, however many cores there are", () => {
+    assert.equal(cpuShare(1, 1, 16), 1);
+    assert.equal(cpuShare(8, 0.1, 16), 0.5);
+    assert.equal(cpuShare(0.5, 0.5, 0.5), 1, "as much as its container may use");
+});
+
+test("a container may use fewer cores than there are", (t) => {
+    const root = mkdtempSync(path.join(tmpdir(), "vesta-cgroup-"));
+    t.after(() => rmSync(root, { recursive: true, force: true }));
+    const write = (name, text) => {
+        mkdirSync(path.dirname(path.join(root, name)), { recursive: true });
+        writeFileSync(path.join(root, name), text);
+    };
+    const self = path.join(root, "self");
+    assert.equal(cgroupCores(root, self), Number.POSITIVE_INFINITY);
+    write("self", "0::/pod/app\n");
+    assert.equal(cgroupCores(root, self), Number.POSITIVE_INFINITY);
+    write("pod/app/cpu.max", "max 100000\n");
+    write("pod/cpu.max", "150000 100000\n");
+    assert.equal(cgroupCores(root, self), 1.5);
+    write("cpu/old/cpu.cfs_quota_us", "50000\n");
+    write("cpu/old/cpu.cfs_period_us", "100000\n");
+    write("cpu/cpu.cfs_quota_us", "-1\n");
+    write("cpu/cpu.cfs_period_us", "100000\n");
+    write("self", "7:memory:/x\n4:cpu,cpuacct:/old\n");
+    assert.equal(cgroupCores(root, self), 0.5);
 });
 
 test("windows are left out while the process is hot", async () => {
