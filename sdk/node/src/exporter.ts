@@ -5,6 +5,7 @@ import { createFileExporter } from "./export_file.js";
 import { createOtlpExporter } from "./export_otlp.js";
 import { createMask, maskBatch } from "./mask.js";
 import type { Batch, Exporter } from "./model.js";
+import type { OwnExporter } from "./options.js";
 import type { StatsKeeper } from "./stats.js";
 
 export interface MaskingExporter extends Exporter {
@@ -57,19 +58,17 @@ function targetOf(config: Config, stats: StatsKeeper): Exporter {
     if (typeof exporter === "string") {
         return createOtlpExporter(config.otlp, exporter === "otlp-json", stats);
     }
-    return typeof exporter === "function"
-        ? createOwnExporter(
-              { export: async (batch) => exporter(batch), shutdown: async () => {} },
-              stats,
-          )
-        : createOwnExporter(exporter, stats);
+    return createOwnExporter(
+        typeof exporter === "function" ? { export: exporter } : exporter,
+        stats,
+    );
 }
 
 /** Batches that somebody else's exporter has not said to be done. */
 const maxPending = 16;
 
 /** Somebody else's: it may throw, and it may never come back. */
-function createOwnExporter(own: Exporter, stats: StatsKeeper): Exporter {
+function createOwnExporter(own: OwnExporter, stats: StatsKeeper): Exporter {
     const pending = new Set<Promise<void>>();
     async function send(batch: Batch): Promise<void> {
         try {

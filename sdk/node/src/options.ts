@@ -1,6 +1,13 @@
 // Everything a user can say, in one place. What is left out comes from the environment, then from
 // the defaults (config.ts).
-import type { Attributes, Batch, Exporter } from "./model.js";
+import type { Attributes, Batch } from "./model.js";
+
+/** What it gives back is not looked at, but for promises: they are waited for. */
+export interface OwnExporter {
+    export(batch: Batch): unknown;
+    /** Sends what waits, for at most this long. */
+    shutdown?(timeoutMillis: number): unknown;
+}
 
 export interface CommonOptions {
     /** Nothing happens unless this, or VESTA_ENABLED / ENABLE_PROFILING in the environment, is on. */
@@ -11,7 +18,7 @@ export interface CommonOptions {
     /** More of the resource: deployment.environment.name, deployment.id... */
     resourceAttributes?: Attributes;
     /** "otlp" (default), "otlp-json", "file" (default when outDir is given), or your own. */
-    exporter?: "otlp" | "otlp-json" | "file" | Exporter | ((batch: Batch) => void | Promise<void>);
+    exporter?: "otlp" | "otlp-json" | "file" | OwnExporter | OwnExporter["export"];
     /** OTLP base URL; default OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4318. */
     endpoint?: string;
     headers?: Record<string, string>;
@@ -28,8 +35,8 @@ export interface CommonOptions {
     sourceMaps?: boolean;
     /** Default true: samples carry the active span when @opentelemetry/api is there. */
     spans?: boolean;
-    /** Windows are left out while the process uses more than this share of the cores that it may use
-     * (default 0.9: 90 % of all), and get shorter from half of the way. 0: never. Of many in a row
+    /** Windows are left out while the thread uses more than this share of one core, or the process of
+     * all the cores that it may use (default 0.9), and get shorter from half of the way. 0: never. Of many in a row
      * every fifth is taken and is short, so that a process that is always hot is seen, too. */
     maxCpu?: number;
     /** The same for event-loop lag, in ms (p99 of the last seconds; default 200). 0: never. */
@@ -71,15 +78,26 @@ export interface SnapshotOptions extends CommonOptions {
     maxPauseShare?: number;
 }
 
+/** Of one profiler, within the options of start(): all else holds for all of them. */
+export type GroupOptions<T extends CommonOptions> = Omit<
+    T,
+    Exclude<keyof CommonOptions, "enabled" | "shouldProfile">
+>;
+export type CpuGroup = GroupOptions<CpuOptions> & Pick<CommonOptions, "lineNumbers">;
+export type HeapGroup = GroupOptions<HeapOptions>;
+export type EventLoopGroup = GroupOptions<EventLoopOptions>;
+export type SnapshotGroup = GroupOptions<SnapshotOptions>;
+
 export interface StartOptions extends CommonOptions {
-    cpu?: CpuOptions | false;
-    wall?: WallOptions | boolean; // default false
+    cpu?: CpuGroup | boolean; // default true
+    wall?: CpuGroup | boolean; // default false
     /** V8 has one sampler for allocations and live heap. So by default there are no allocations while
      * the live heap is on. Where both are asked for they take turns: every window of allocations makes
      * the live heap forget all that was allocated before, and slow leaks do not show. */
-    allocations?: HeapOptions | boolean; // default true; false while the live heap is on
-    heap?: HeapOptions | boolean; // default false
-    eventLoop?: EventLoopOptions | false;
+    allocations?: HeapGroup | boolean; // default true; false while the live heap is on
+    heap?: HeapGroup | boolean; // default false
+    eventLoop?: EventLoopGroup | boolean; // default true
+    snapshots?: SnapshotGroup | false; // default false
 }
 
 /** What a start function gives back. */

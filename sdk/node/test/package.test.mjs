@@ -77,21 +77,46 @@ for (const option of ["--import", "--require"]) {
     });
 }
 
-test("types are found, whatever the module system", () => {
-    const source = `
-        import { type Batch, type Handle, start, startHeapSampling } from "@vesta/node";
-        const handle: Handle = start({ enabled: true, exporter: (batch: Batch) => void batch.profiles });
-        startHeapSampling({ intervalMillis: 1000 });
-        // @ts-expect-error: options are checked
-        start({ enabled: "yes" });
-        export const windows: number = handle.stats().windows;\n`;
-    const require = createRequire(import.meta.url);
-    const types = path.dirname(path.dirname(require.resolve("@types/node/package.json")));
-    mkdirSync(path.join(folder, "node_modules/@types"), { recursive: true });
-    symlinkSync(path.join(types, "node"), path.join(folder, "node_modules/@types/node"));
-    for (const name of ["app.mts", "app.cts"]) writeFileSync(path.join(folder, name), source);
-    const options = ["--strict", "--skipLibCheck", "--noEmit", "--target", "ES2022"];
-    const tsc = require.resolve("typescript/bin/tsc");
-    const modules = ["--module", "NodeNext", "--moduleResolution", "NodeNext"];
-    run(process.execPath, [tsc, ...options, ...modules, "--types", "node", "app.mts", "app.cts"]);
-});
+const USE = `
+    import "@vesta/node/auto";
+    import { type Batch, type Handle, start, startHeapSampling } from "@vesta/node";
+    declare const queue: { publish(batch: Batch): Promise<string> };
+    const handle: Handle = start({ enabled: true, exporter: (batch: Batch) => void batch.profiles });
+    startHeapSampling({ intervalMillis: 1000 });
+    start({ cpu: true, wall: false, eventLoop: true, exporter: (batch) => queue.publish(batch) });
+    start({ cpu: { lineNumbers: false, shouldProfile: () => true }, eventLoop: { thresholdMillis: 5 } });
+    start({ exporter: { async export() {} }, allocations: { maxPauseMillis: 10 } });
+    start({ exporter: { export: (batch) => queue.publish(batch), shutdown: () => 1 } });
+    // @ts-expect-error: options are checked
+    start({ enabled: "yes" });
+    // @ts-expect-error: one for all profilers
+    start({ cpu: { exporter: () => {} } });
+    // @ts-expect-error: not of this profiler
+    start({ eventLoop: { samplingIntervalMicros: 5 } });
+    export const windows: number = handle.stats().windows;\n`;
+
+const resolutions = {
+    node16: ["app.mts", "app.cts", "--module", "Node16", "--moduleResolution", "Node16"],
+    bundler: ["app.ts", "--module", "ESNext", "--moduleResolution", "Bundler"],
+    node10: [
+        ...["app.ts", "--module", "CommonJS", "--moduleResolution", "Node10"],
+        ...["--ignoreDeprecations", "5.0"],
+    ],
+};
+
+for (const [name, options] of Object.entries(resolutions)) {
+    test(`types are found and say what the code does: ${name}`, () => {
+        const require = createRequire(import.meta.url);
+        const types = path.dirname(require.resolve("@types/node/package.json"));
+        const place = path.join(folder, "node_modules/@types");
+        mkdirSync(place, { recursive: true });
+        rmSync(path.join(place, "node"), { force: true });
+        symlinkSync(types, path.join(place, "node"));
+        for (const file of ["app.mts", "app.cts", "app.ts"]) {
+            writeFileSync(path.join(folder, file), USE);
+        }
+        const strict = ["--strict", "--skipLibCheck", "--noEmit", "--target", "ES2022"];
+        const tsc = require.resolve("typescript/bin/tsc");
+        assert.equal(run(process.execPath, [tsc, ...strict, "--types", "node", ...options]), "");
+    });
+}
