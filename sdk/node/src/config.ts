@@ -13,8 +13,8 @@ import {
     sourceOf,
     textList,
 } from "./config_values.js";
-import type { Attributes, Exporter } from "./model.js";
-import type { CommonOptions, StartOptions } from "./options.js";
+import type { Attributes } from "./model.js";
+import type { CommonOptions, OwnExporter, StartOptions } from "./options.js";
 
 export type { Compression, OtlpConfig };
 
@@ -190,15 +190,18 @@ function isEnabled(top: Source, env: Environment): boolean {
 
 function resolveCommon(top: Source, env: Environment) {
     const outDir = top.find("outDir", "OUT_DIR", aText);
+    const attributes = top.option("resourceAttributes", attributesOf);
     return {
         serviceName:
-            top.find("serviceName", "SERVICE_NAME", aText) ??
+            top.option("serviceName", aText) ??
+            aText.read(attributes?.["service.name"]) ??
+            top.variable("VESTA_SERVICE_NAME", aText) ??
             top.variable("OTEL_SERVICE_NAME", aText) ??
             "",
         resourceAttributes: {
             ...top.variable("OTEL_RESOURCE_ATTRIBUTES", attributeList),
             ...top.variable("VESTA_RESOURCE_ATTRIBUTES", attributeList),
-            ...top.option("resourceAttributes", attributesOf),
+            ...attributes,
         },
         exporter: exporterOf(top, env, outDir !== undefined),
         outDir: outDir ?? "./profiles",
@@ -221,8 +224,9 @@ function exporterOf(top: Source, env: Environment, hasFolder: boolean): Config["
     if (typeof own === "function") {
         return own as Config["exporter"];
     }
-    if (typeof own === "object" && own !== null && typeof (own as Exporter).export === "function") {
-        return own as Exporter;
+    const { export: method } = (own ?? {}) as { export?: unknown };
+    if (typeof own === "object" && typeof method === "function") {
+        return own as OwnExporter;
     }
     const named = top.find("exporter", "EXPORTER", exporters);
     if (named || hasFolder) {

@@ -31,7 +31,7 @@ export function eventLoopProfile(
     }
     for (const block of blocks) {
         if (block && block.endMicros - block.startMicros >= thresholdMillis * 1000) {
-            profile.samples.push(...samplesOf(slice, block, stackOf, builder));
+            profile.samples.push(...samplesOf(slice, block, rootOf, stackOf, builder));
         }
     }
     profile.attributes = lagAttributes(report, utilizationOf(slice));
@@ -153,30 +153,78 @@ function lastBefore(micros: Float64Array, moment: number): number {
     return low - 1;
 }
 
-/** One for each stack that was seen in the block. The longest counts the block. Within a block it is
- * known whose garbage is collected: V8 leaves that out. */
-function samplesOf(
+/** Samples that are missing for longer mean that the process did not run at all: it was stopped, or
+ * the machine slept. */
+const frozenMicros = 200_000;
+const frozenIntervals = 10;
+
+/** How long the process did not run before a sample. */
+function frozenBefore({ micros, intervalMicros }: Slice, index: number): number {
+    const gap = (micros[index] ?? 0) - (micros[index - 1] ?? 0);
+    const isFrozen = gap > Math.max(frozenMicros, frozenIntervals * intervalMicros);
+    return isFrozen ? gap - intervalMicros : 0;
+}
+
+const notRunning = frameOf({
+    functionName: "(not running)",
+    scriptId: "0",
+    url: "",
+    lineNumber: -1,
+    columnNumber: -1,
+});
+
+interface Share {
+    micros: number;
+    at: number;
+}
+
+/** The time of a block by stacks. Within a block it is known whose garbage is collected: V8 leaves that
+ * out. Time in which nothing ran is that of the callback that it came in the midst of; else nobody's. */
+function sharesOf(
     slice: Slice,
     block: Block,
+    rootOf: (index: number) => number,
     stackOf: (node: V8CpuNode) => number,
     builder: StackBuilder,
-): Sample[] {
-    const found = new Map<number, { micros: number; at: number }>();
-    let sum = 0;
+): Map<number, Share> {
+    const found = new Map<number, Share>();
+    const add = (stack: number, micros: number, at: number): void => {
+        if (micros <= 0) return;
+        const known = found.get(stack);
+        if (known) known.micros += micros;
+        else found.set(stack, { micros, at });
+    };
     let caller = 0;
     for (let i = block.first; i <= block.last; i++) {
         const node = nodeOf(slice, i);
-        const weight = slice.weights[i] as number;
-        if (!node || isIdle(node) || weight <= 0) continue;
-        sum += weight;
+        const at = slice.micros[i] as number;
+        const frozen = frozenBefore(slice, i);
+        const isWithin = i > block.first && isAtWork(slice, i - 1) && rootOf(i - 1) === rootOf(i);
+        if (frozen > 0) {
+            const stack = builder.push(isWithin ? caller : 0, notRunning);
+            add(stack, Math.min(frozen, at - block.startMicros), at);
+        }
+        if (!node || isIdle(node)) continue;
+        const ran = (slice.weights[i] as number) - (frozen + frozenBefore(slice, i + 1)) / 2;
         const collects = isGarbageCollector(node);
         if (!collects) caller = stackOf(node);
-        const stack = collects ? builder.push(caller, frameOf(node.callFrame)) : caller;
-        const known = found.get(stack);
-        if (known) known.micros += weight;
-        else found.set(stack, { micros: weight, at: slice.micros[i] as number });
+        add(collects ? builder.push(caller, frameOf(node.callFrame)) : caller, ran, at);
     }
-    const longest = Math.max(...[...found.values()].map(({ micros }) => micros));
+    return found;
+}
+
+/** One for each stack that was seen in the block. The longest counts the block. */
+function samplesOf(
+    slice: Slice,
+    block: Block,
+    rootOf: (index: number) => number,
+    stackOf: (node: V8CpuNode) => number,
+    builder: StackBuilder,
+): Sample[] {
+    const found = sharesOf(slice, block, rootOf, stackOf, builder);
+    const all = [...found.values()].map(({ micros }) => micros);
+    const longest = Math.max(...all);
+    const sum = all.reduce((total, micros) => total + micros, 0);
     const nanos = (block.endMicros - block.startMicros) * 1000;
     let counted = false;
     return [...found].map(([stack, { micros, at }]) => {

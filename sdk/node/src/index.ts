@@ -1,5 +1,6 @@
 // Always-on profiling of this process, or of this thread of it. Every function here starts something,
 // if it is enabled, and gives back the way to stop it. None throws.
+import { AsyncResource } from "node:async_hooks";
 import { type Config, type ProfilerName, resolveConfig } from "./config.js";
 import type { Flag } from "./flags.js";
 import { jobsOf } from "./jobs.js";
@@ -60,6 +61,10 @@ export function estimateHeapSnapshot(maxPauseShare = 0.001): SnapshotEstimate {
     return estimateSnapshot(maxPauseShare);
 }
 
+/** Made as this file is loaded, mostly by no request: what is begun there keeps no request's context
+ * alive, however long it runs. */
+const nowhere = new AsyncResource("vesta");
+
 const stopMillis = 5_000;
 
 const longestMillis = 0x7fffffff;
@@ -84,7 +89,8 @@ function run(options: StartOptions, only?: ProfilerName): Handle {
         stats = keeper;
         if (!config.enabled) return idle(keeper);
         return (
-            runningFor(config, options, only) ?? remember(keeper.timed(() => begin(config, keeper)))
+            runningFor(config, options, only) ??
+            remember(keeper.timed(() => nowhere.runInAsyncScope(() => begin(config, keeper))))
         );
     } catch (error) {
         stats ??= createStats(unread); // options that throw when they are read

@@ -30,7 +30,7 @@ export function createPipeline(config: Config, stats: StatsKeeper): Pipeline {
     const deliver = async (profiles: Profile[]): Promise<void> => {
         try {
             if (config.sourceMaps) {
-                for (const profile of profiles) await resolveFrames(profile);
+                for (const profile of profiles) await resolveFrames(profile, stats.timed);
             }
             await exporter.export({ resource, profiles });
         } catch (error) {

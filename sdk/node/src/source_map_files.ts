@@ -6,9 +6,13 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { readSourceMap, type SourceMap } from "./source_map.js";
 
+/** Counts the time that something takes. */
+export type Timed = <T>(work: () => T) => T;
+
 export type Found = SourceMap | "none" | "missing" | "bad";
 
-const MAX_FILE = 64 << 20;
+/** JSON is parsed in one go, on the app's thread: some 5 ms for each MB. */
+const MAX_FILE = 16 << 20;
 const TAIL = 2048;
 const MARK = /\/[/*][#@]\s*sourceMappingURL=([^\s'"*]+)/g;
 
@@ -51,8 +55,8 @@ function dataText(url: string): string {
 }
 
 /** Some servers' files begin with a line that keeps browsers from running them. */
-function parse(text: string): unknown {
-    return JSON.parse(text.replace(/^\)\]\}'?[^\n]*\n/, "").replace(/^\uFEFF/, ""));
+function parse(text: string, timed: Timed): unknown {
+    return timed(() => JSON.parse(text.replace(/^\)\]\}'?[^\n]*\n/, "").replace(/^\uFEFF/, "")));
 }
 
 /** Node keeps maps by path or by URL; only with source maps turned on. */
@@ -86,18 +90,18 @@ async function sideMap(
 }
 
 /** Never rejects. */
-export async function sourceMapOf(file: string): Promise<Found> {
+export async function sourceMapOf(file: string, timed: Timed = (work) => work()): Promise<Found> {
     try {
         const known = mapOfNode(file);
         if (known) return await readSourceMap(known, path.dirname(file));
         const url = await mappingUrl(file).catch(() => undefined);
         if (!url) return "none";
         if (url.startsWith("data:")) {
-            return await readSourceMap(parse(dataText(url)), path.dirname(file));
+            return await readSourceMap(parse(dataText(url), timed), path.dirname(file));
         }
         const side = await sideMap(file, url);
         if (!side) return "missing";
-        return await readSourceMap(parse(side.text), side.folder);
+        return await readSourceMap(parse(side.text, timed), side.folder);
     } catch {
         return "bad";
     }

@@ -3,7 +3,7 @@
 import path from "node:path";
 import type { Frame, Profile } from "./model.js";
 import type { SourceMap } from "./source_map.js";
-import { sourceMapOf } from "./source_map_files.js";
+import { sourceMapOf, type Timed } from "./source_map_files.js";
 
 export interface SourceMapStats {
     resolved: number; // frames
@@ -31,13 +31,13 @@ export function sourceMapStats(): SourceMapStats {
 }
 
 /** Changes the frames that a source map knows: file, line, column and name. Never rejects. */
-export async function resolveFrames(profile: Profile): Promise<void> {
+export async function resolveFrames(profile: Profile, timed?: Timed): Promise<void> {
     for (const frame of profile.frames) {
         if (frame.kind !== "v8js" || !path.isAbsolute(frame.file) || frame.startLine <= 0) continue;
         if (without.has(frame.file)) continue;
         const key = `${frame.file}\0${frame.name}\0${frame.line}\0${frame.column}\0${frame.startLine}\0${frame.startColumn}`;
         if (!changes.has(key)) {
-            const map = await mapOf(frame.file);
+            const map = await mapOf(frame.file, timed);
             if (!map) continue;
             if (changes.size >= MAX_CHANGES) changes.clear();
             changes.set(key, changeOf(map, frame));
@@ -49,20 +49,20 @@ export async function resolveFrames(profile: Profile): Promise<void> {
     }
 }
 
-async function mapOf(file: string): Promise<SourceMap | undefined> {
+async function mapOf(file: string, timed?: Timed): Promise<SourceMap | undefined> {
     const known = maps.get(file);
     if (known) {
         maps.delete(file);
         maps.set(file, known);
         return known;
     }
-    const begun = loading.get(file) ?? load(file).finally(() => loading.delete(file));
+    const begun = loading.get(file) ?? load(file, timed).finally(() => loading.delete(file));
     loading.set(file, begun);
     return begun;
 }
 
-async function load(file: string): Promise<SourceMap | undefined> {
-    const found = await sourceMapOf(file);
+async function load(file: string, timed?: Timed): Promise<SourceMap | undefined> {
+    const found = await sourceMapOf(file, timed);
     if (typeof found === "string") {
         if (found !== "none") stats[found]++;
         if (without.size >= MAX_WITHOUT) without.clear();

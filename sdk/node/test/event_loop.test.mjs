@@ -1,6 +1,8 @@
 // Who blocks the loop, by real blocking.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { sliceOf } from "../dist/esm/cpu.js";
+import { eventLoopProfile } from "../dist/esm/event_loop.js";
 import { start, startEventLoopProfiling } from "../dist/esm/index.js";
 import { startLoopWatch } from "../dist/esm/loop_watch.js";
 import { block, collector, framesOf, quiet, sleep, totalOf } from "./lib/programs.mjs";
@@ -65,6 +67,38 @@ test("short turns do not block, however many", async () => {
     // A thread that loses its core in the midst of one is blocked indeed.
     for (let i = 0; i < 3; i++) if ((await blockedByShortTurns()) === 0) return;
     assert.fail("blocked three times");
+});
+
+test("time in which the process did not run is not charged to what ran next", () => {
+    const node = (id, functionName, url, children = []) => ({
+        id,
+        callFrame: { functionName, url, scriptId: "1", lineNumber: 0, columnNumber: 0 },
+        children,
+    });
+    const nodes = [
+        node(1, "(root)", "", [2, 3]),
+        node(2, "(idle)", ""),
+        node(3, "innocent", "file:///app.js"),
+    ];
+    const blocksOf = (samples, timeDeltas) => {
+        const v8 = { nodes, startTime: 0, endTime: 3_105_000, samples, timeDeltas };
+        const slice = sliceOf(v8, 10_000, Number.POSITIVE_INFINITY, undefined);
+        const late = { previousMicros: 5_000, dueMicros: 20_000, cameMicros: 3_100_000 };
+        const report = { late: [late], sparse: [], lag: { count: 0 }, looks: 1 };
+        const profile = eventLoopProfile(slice, report, 20, true);
+        const share = (name) => Math.round(totalOf(profile, name) / 1e6);
+        const blocks = totalOf(profile, "(not running)", 1);
+        return [share("innocent"), share("(not running)"), share(), blocks];
+    };
+    // Stopped for 3 s while it slept, then at work for 100 ms.
+    const deltas = [0, 10_000, 3_000_000, ...Array(9).fill(10_000)];
+    const [innocent, frozen, all, blocks] = blocksOf([1, 2, ...Array(10).fill(3)], deltas);
+    assert.ok(innocent < 130 && frozen > 2950, `${innocent}, ${frozen}`);
+    assert.deepEqual([innocent + frozen, blocks], [all, 1]);
+    // In the midst of its work: it waited that long, but did not work.
+    const [inMidst, within, whole] = blocksOf([1, ...Array(11).fill(3)], deltas);
+    assert.ok(within > 2950, `${within}`);
+    assert.equal(inMidst, whole);
 });
 
 test("start() takes CPU, event loop and allocations, and CPU and event loop share windows", async () => {

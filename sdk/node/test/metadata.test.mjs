@@ -58,6 +58,11 @@ test("the nearest package.json that is an app's", (t) => {
         OTEL_SERVICE_NAME: "env",
     });
     assert.equal(named["service.name"], "env");
+    const given = { resourceAttributes: { "service.name": "option" } };
+    const env = { OTEL_SERVICE_NAME: "env", VESTA_SERVICE_NAME: "ours" };
+    assert.equal(resource(build, env, given)["service.name"], "option");
+    const both = { ...given, serviceName: "own" };
+    assert.equal(resource(build, env, both)["service.name"], "own");
 });
 
 test("what platforms say", (t) => {

@@ -207,6 +207,24 @@ test("bad maps change nothing and are counted", async () => {
     assert.equal(sourceMapStats().missing, before + 1);
 });
 
+test("maps are parsed in one go: that is counted, and large ones are left alone", async () => {
+    let timed = 0;
+    const resolve = async (name, size) => {
+        const file = path.join(folder, `${name}.cjs`);
+        writeFileSync(file, `1;\n//# sourceMappingURL=${name}.map\n`);
+        const map = { version: 3, sources: ["a.ts"], names: [], mappings: "AAAA" };
+        writeFileSync(path.join(folder, `${name}.map`), JSON.stringify(map).padEnd(size));
+        const frame = { name: "f", file, line: 1, column: 1, startLine: 1, kind: "v8js" };
+        await resolveFrames({ frames: [frame] }, (work) => {
+            timed++;
+            return work();
+        });
+        return path.basename(frame.file);
+    };
+    assert.deepEqual([await resolve("small", 0), timed], ["a.ts", 1]);
+    assert.deepEqual([await resolve("large", (16 << 20) + 1), timed], ["large.cjs", 1]);
+});
+
 test("positions between, before and after mappings", async () => {
     const map = await readSourceMap(
         {
