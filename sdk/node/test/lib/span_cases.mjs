@@ -32,8 +32,8 @@ function busy(name) {
     })`);
 }
 
-const cases = {};
-const expected = {}; // case: span id, or undefined for none
+const cases = Object.create(null);
+const expected = Object.create(null); // case: span id, or undefined for none
 
 function span(name, attributes, kind) {
     return tracer.startSpan(name, { attributes, kind });
@@ -155,7 +155,7 @@ function caseOf(id) {
         if (functionName in cases) return functionName;
     }
 }
-const result = {};
+const result = Object.create(null); // functions may have any name
 const activeAt = tracker.reader();
 let time = profile.startTime;
 profile.samples.forEach((id, i) => {
