@@ -174,7 +174,8 @@ static uint32_t mapping_of(struct maker *m, const struct segment_module *module)
 /* What is in no file was made at run time: its names are where compilers leave them. */
 static uint32_t anonymous_mapping(struct maker *m)
 {
-    char path[64] = "//anon";
+    /* Of "//anon" symbolize() asks the pid of the resource, which may be another's here. */
+    char path[64] = "//anonymous";
 
     if (m->anonymous == 0) {
         if (m->o->pid > 0)

@@ -27,6 +27,7 @@ agent.BUILDS |= {
     "inside_leak": ["gcc", "-O2", "-g", "inside_leak.c"],
     "inside_many": ["gcc", "-O2", "-g", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", f"-I{ROOT / 'tests'}",
                     "inside_many.c"],
+    "inside_made": ["gcc", "-O2", "-g", "inside_made.c"],
     "inside_musl": ["musl-gcc", "-O2", "-g", "inside_leak.c"],
     "inside_objects": ["g++", "-O2", "-g", "inside_objects.cpp"],
     "inside_threads": ["rustc", "-g", "-O", "inside_threads.rs"],
@@ -378,6 +379,22 @@ def test_processes_of_another_pid_namespace_count(tmp_path):
     functions = by_name(*files(tmp_path, "alloc"))
     made = next(v for n, v in functions.items() if n.startswith("make_orders"))
     assert made == pytest.approx(60000 * 1000, rel=0.1), done.err
+
+
+def test_names_of_code_made_as_it_runs_are_those_of_its_own_pid(tmp_path):
+    made = agent.workload("inside_made")
+    if os.uname().machine != "x86_64":
+        pytest.skip("it makes code of x86-64")
+    apart("-p", "-f", script="true")
+    # Its pid in there is another process's out here, and so is what /tmp/perf-PID.map says.
+    for name, command, is_named in (("own", [made], True),
+                                    ("other", ["unshare", "-p", "-f", made], False)):
+        done = run("-o", tmp_path / name, "--interval", "64KiB", "--types", "alloc", "--", *command,
+                   check=0)
+        os.unlink(done.text.strip())
+        functions = by_name(*files(tmp_path / name, "alloc"))
+        assert functions["allocate"] == pytest.approx(400 << 16, rel=0.3)
+        assert ("made_as_it_runs" in functions) == is_named, functions
 
 
 def test_as_the_first_process_it_takes_care_of_orphans(tmp_path):

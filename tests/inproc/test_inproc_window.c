@@ -149,7 +149,7 @@ static void places_are_where_calls_were_made(struct test *t)
         const struct location *l = &d->locations.data[d->node_location.data[node]];
         CHECK_INT(t, l->address, want[i]);
         const struct mapping *m = &d->mappings.data[l->mapping];
-        CHECK_STR(t, dict_cstr(d, m->file), i < 2 ? "/bin/prog" : "//anon");
+        CHECK_STR(t, dict_cstr(d, m->file), i < 2 ? "/bin/prog" : "//anonymous");
         CHECK_STR(t, dict_cstr(d, m->build_id), i < 2 ? "abcd" : "");
         CHECK_INT(t, m->offset, i < 2 ? 0x1000 : 0);
     }
