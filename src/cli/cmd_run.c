@@ -317,6 +317,7 @@ static int start(struct run *run, struct error *err)
     r = r < 0 ? r : run_output_new(run->o, &run->output, err);
     if (r < 0)
         return r;
+    run_program_raise_files();
     run->segments = run_segments_new(&run->segments_options, err);
     if (!run->segments)
         return -EIO;

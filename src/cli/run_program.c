@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@
 #define INTERPRETERS   4 /* a script may be interpreted by a script */
 #define SEGMENTS_MAX   256
 #define FIRST_LINE_MAX 256
+#define FILES_MAX      10000 /* two for a process */
 
 /* ---- Which command ---- */
 
@@ -203,6 +205,20 @@ int run_library_find(enum run_libc libc, struct run_library *ret, struct error *
 
 /* ---- Starting ---- */
 
+static struct rlimit inherited_files;
+
+void run_program_raise_files(void)
+{
+    struct rlimit more;
+
+    if (getrlimit(RLIMIT_NOFILE, &inherited_files) < 0)
+        return;
+    more = inherited_files;
+    more.rlim_cur = more.rlim_max < FILES_MAX ? more.rlim_max : FILES_MAX;
+    if (more.rlim_cur > inherited_files.rlim_cur)
+        (void)setrlimit(RLIMIT_NOFILE, &more);
+}
+
 static void set_number(const char *name, uint32_t n)
 {
     char text[16];
@@ -239,6 +255,8 @@ static _Noreturn void become(char *const *argv, const struct run_environment *e,
 {
     set_environment(e);
     setitimer(ITIMER_REAL, alarm, NULL);
+    if (inherited_files.rlim_max > 0)
+        (void)setrlimit(RLIMIT_NOFILE, &inherited_files);
     run_signals_restore();
     execvp(argv[0], argv);
     int why = errno;

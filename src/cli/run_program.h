@@ -43,6 +43,9 @@ struct run_environment {
     bool is_off;
 };
 
+/* Many processes have many files: as many as we are allowed. The command gets what we had. */
+void run_program_raise_files(void);
+
 /* Starts the command, with this terminal, signals as we found them (run_signals.h) and an alarm
  * that was set for it. Its pid; or a negative errno when it could not be run. */
 pid_t run_program_start(char *const *argv, const struct run_environment *e, struct error *err);

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -24,7 +26,8 @@
 #define ENTRIES_MAX    (2 * PROCESSES_MAX) /* of the folder, for one look */
 #define READER_MEMORY  ((size_t)64 << 20)
 #define HOST_NAME_MAX_ 256
-/* How often a pid is looked at whose file is locked: a lock that stays, stays with children. */
+/* How often a process is looked at that would tell us when it ends: by a lock, which stays with its
+ * children, or by a pidfd. */
 #define LOOK_NS        ((uint64_t)1000 * 1000 * 1000)
 
 /* A process, for the time between two execs. */
@@ -34,13 +37,14 @@ struct followed {
     struct segment_reader *reader;
     struct inproc_window *window;
     bool has_pid; /* its pid is one of ours: in another namespace it is not */
-    bool is_gone;
+    int process;  /* a pidfd; -1: none */
+    bool is_ended, is_replaced, is_gone;
     uint64_t next_look_ns; /* at its pid */
 };
 
 struct run_segments {
     struct run_segments_options o;
-    int folder, watch;
+    int folder, watch, ends; /* ends: pidfds are waited for there */
     struct budget budget;
     VEC(struct followed) all;
     struct run_window *window;
@@ -188,6 +192,8 @@ static void forget(struct followed *f)
 {
     inproc_window_free(f->window);
     segment_reader_free(f->reader);
+    if (f->process >= 0)
+        close(f->process);
 }
 
 static bool is_known(const struct run_segments *s, const char *name)
@@ -208,9 +214,39 @@ static void refuse(struct run_segments *s, const char *name, int r, const struct
     s->why = *why;
 }
 
+/* The kernel tells when it ends, where it can. */
+static void wait_for_end(const struct run_segments *s, struct followed *f)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (f->has_pid)
+        f->process = (int)syscall(SYS_pidfd_open, segment_reader_facts(f->reader)->pid, 0);
+    event.data.fd = f->process;
+    if (f->process < 0 || epoll_ctl(s->ends, EPOLL_CTL_ADD, f->process, &event) == 0)
+        return;
+    close(f->process);
+    f->process = -1;
+}
+
+/* A process that executes another program with the library in it has a new segment. */
+static void replace_older(struct run_segments *s, struct followed *f)
+{
+    const struct segment_facts *facts = segment_reader_facts(f->reader);
+
+    for (size_t i = 0; f->has_pid && i < s->all.len; i++) {
+        const struct segment_facts *other = segment_reader_facts(s->all.data[i].reader);
+        if (!s->all.data[i].has_pid || other->pid != facts->pid)
+            continue;
+        if (other->started_ns < facts->started_ns)
+            s->all.data[i].is_replaced = true;
+        else
+            f->is_replaced = true;
+    }
+}
+
 static void follow(struct run_segments *s, const char *name)
 {
-    struct followed f = {0};
+    struct followed f = {.process = -1};
     struct error err = {""};
     int fd = openat(s->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
@@ -237,6 +273,8 @@ static void follow(struct run_segments *s, const char *name)
     uint32_t pids_of = segment_reader_facts(f.reader)->pid_namespace;
     f.has_pid = pids_of != 0 && pids_of == own_pid_namespace();
     find_program(&f);
+    wait_for_end(s, &f);
+    replace_older(s, &f);
     if (!vec_push(&s->budget, &s->all, f)) {
         forget(&f);
         return;
@@ -303,35 +341,29 @@ static bool is_running(uint32_t pid)
     return paren && paren[1] == ' ' && paren[2] != 'Z' && paren[2] != 'X';
 }
 
-/* Another program runs in this process now: one with the library in it, or one without. */
-static bool is_replaced(const struct run_segments *s, const struct followed *f)
+/* A program without the library runs in this process now. */
+static bool is_other_program(const struct followed *f)
 {
-    const struct segment_facts *facts = segment_reader_facts(f->reader);
     struct followed now = {.reader = f->reader, .has_pid = f->has_pid};
 
     find_program(&now);
     /* A file that was replaced on disk is called "PATH (deleted)". */
-    if (f->program[0] && now.program[0] &&
-        strncmp(now.program, f->program, strlen(f->program)) != 0)
-        return true;
-    for (size_t i = 0; i < s->all.len; i++) {
-        const struct segment_facts *other = segment_reader_facts(s->all.data[i].reader);
-        if (s->all.data[i].has_pid && other->pid == facts->pid &&
-            other->started_ns > facts->started_ns)
-            return true;
-    }
-    return false;
+    return f->program[0] && now.program[0] &&
+           strncmp(now.program, f->program, strlen(f->program)) != 0;
 }
 
-static bool is_gone_by_pid(const struct run_segments *s, struct followed *f)
+static void look_for_ended(struct run_segments *s)
 {
-    const struct segment_facts *facts = segment_reader_facts(f->reader);
-    uint64_t now = now_ns();
+    struct epoll_event events[64];
+    int n;
 
-    if (facts->is_locked && now < f->next_look_ns && !s->is_last)
-        return false;
-    f->next_look_ns = now + LOOK_NS;
-    return !is_running(facts->pid) || is_replaced(s, f);
+    while ((n = epoll_wait(s->ends, events, ARRAY_SIZE(events), 0)) > 0)
+        for (int i = 0; i < n; i++) {
+            (void)epoll_ctl(s->ends, EPOLL_CTL_DEL, events[i].data.fd, NULL);
+            for (size_t k = 0; k < s->all.len; k++)
+                if (s->all.data[k].process == events[i].data.fd)
+                    s->all.data[k].is_ended = true;
+        }
 }
 
 /* Whether nothing more will come from it. Where there is neither a lock nor a pid to ask, it must
@@ -341,13 +373,22 @@ static bool is_gone(const struct run_segments *s, struct followed *f)
     const struct segment_facts *facts = segment_reader_facts(f->reader);
     struct segment_counters counters;
     struct error err = {""};
+    uint64_t now = now_ns();
+    bool is_time = now >= f->next_look_ns || s->is_last;
 
+    if (f->is_ended || f->is_replaced)
+        return true;
+    if (f->process >= 0 && !is_time)
+        return false;
     if (segment_reader_is_left(f->reader))
         return true;
-    if (f->has_pid)
-        return is_gone_by_pid(s, f);
-    return !facts->is_locked && segment_reader_counters(f->reader, &counters, &err) == 0 &&
-           counters.is_over;
+    if (!f->has_pid)
+        return !facts->is_locked && segment_reader_counters(f->reader, &counters, &err) == 0 &&
+               counters.is_over;
+    if (facts->is_locked && !is_time)
+        return false;
+    f->next_look_ns = now + LOOK_NS;
+    return (f->process < 0 && !is_running(facts->pid)) || is_other_program(f);
 }
 
 static void add_profiles(struct run_segments *s, struct followed *f)
@@ -375,6 +416,7 @@ void run_segments_poll(struct run_segments *s)
     struct error err = {""};
 
     look_for_new(s);
+    look_for_ended(s);
     for (size_t i = 0; i < s->all.len;) {
         struct followed *f = &s->all.data[i];
         /* Asked before reading: what is read afterwards is all there will be. */
@@ -433,7 +475,8 @@ struct run_segments *run_segments_new(const struct run_segments_options *o, stru
     budget_init(&s->budget, (size_t)64 << 20);
     s->folder = open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     s->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (s->folder < 0 || s->watch < 0 ||
+    s->ends = epoll_create1(EPOLL_CLOEXEC);
+    if (s->folder < 0 || s->watch < 0 || s->ends < 0 ||
         inotify_add_watch(s->watch, o->folder, IN_CREATE | IN_MOVED_TO) < 0) {
         error_set(err, -errno, "could not watch \"%s\": %s", o->folder, strerror(errno));
         run_segments_free(s);
@@ -455,6 +498,8 @@ void run_segments_free(struct run_segments *s)
         close(s->folder);
     if (s->watch >= 0)
         close(s->watch);
+    if (s->ends >= 0)
+        close(s->ends);
     free(s);
 }
 

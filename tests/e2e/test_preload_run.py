@@ -3,6 +3,7 @@ must name the right function and line with the right weights."""
 
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -418,6 +419,7 @@ def test_what_the_command_inherits_is_what_vesta_run_inherited(tmp_path):
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGRTMIN])
         signal.alarm(1000)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (345, 5678))
     show = ["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"]
     told = {line.split()[0]: int(line.split()[1], 16)
             for line in inherited(tmp_path, prepare, *show).splitlines()}
@@ -433,6 +435,8 @@ def test_what_the_command_inherits_is_what_vesta_run_inherited(tmp_path):
     left = inherited(tmp_path, prepare, sys.executable, "-c",
                      "import signal; print(signal.getitimer(signal.ITIMER_REAL)[0])")
     assert 0 < float(left) <= 1000
+    files_max = inherited(tmp_path, prepare, "sh", "-c", "ulimit -Sn; ulimit -Hn")
+    assert files_max.split() == ["345", "5678"]
 
 
 def test_a_library_may_be_anywhere(tmp_path):
@@ -622,8 +626,8 @@ def test_whose_profiles_they_are(tmp_path, said, service):
         receiver.close()
     for i, name in enumerate((service, "cart", "mine")):
         (tmp_path / str(i)).write_bytes(receiver.got[i]["body"])
-        (resource,) = run_vesta("info", "--json", tmp_path / str(i), check=0).json["resources"]
-        assert resource["service.name"] == name
+        (told,) = run_vesta("info", "--json", tmp_path / str(i), check=0).json["resources"]
+        assert told["service.name"] == name
 
 
 def test_what_a_server_rejects_is_told():
