@@ -30,7 +30,9 @@ STARTED = time.monotonic()
 FUZZ_SECONDS = 1
 AGAIN_MAX = 5
 SERVER_LOAD = "tests/e2e/test_server_load.py"
-AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py")
+# Also what agents would read themselves where they run beside it.
+AGENT_E2E = sorted(str(path.relative_to(ROOT)) for name in ("test_agent*.py", "test_scrape.py",
+                                                            "test_preload_library.py")
                    for path in (ROOT / "tests" / "e2e").glob(name))
 TSAN_TESTS = ["store_local/upkeep_threads", "store_local/append", "store_local/exact",
               "net/http_protocols", "net/http_server", "preload/chance", "preload/handover",
