@@ -154,9 +154,9 @@ def is_near(value, wanted, share=0.05):
 
 
 def test_hot_code_has_its_weight_and_its_line(till):
-    """Against the service's own clocks: time that passed is known, however busy the machine is. What
-    the functions had of a core is not: one waits longer than the other, and samples see a part of
-    that. So their ratio is between those of CPU time and of time that passed, within what chance
+    """Against the service's own clocks: time that passed is known, however busy the machine is.
+    What the functions had of a core is not: one waits longer than the other, and samples see a part
+    of that. So their ratio is between those of CPU time and of time that passed, within what chance
     makes of so many samples (three standard deviations)."""
     def ratio_of(kind):
         found = till.functions(kind)

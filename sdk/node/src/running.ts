@@ -40,7 +40,7 @@ export function runningFor(
         for (const name of passedOver(one.config, config, options, only)) {
             if (fresh.includes(name as ProfilerName)) continue;
             one.tell(
-                `option ${name} is passed over: ${its.join(", ")} was started before, without it`,
+                `option ${name} is passed over for ${its.join(", ")}: started before, without it`,
             );
         }
     }

@@ -189,7 +189,7 @@ test("who starts it again adds rules and flags, and hears what is passed over", 
     assert.equal(names.includes("***"), true);
     const { errors, lastError } = first.stats();
     assert.equal(errors, 2);
-    assert.match(lastError, /option cpu is passed over: cpu, eventLoop was started before/);
+    assert.match(lastError, /option cpu is passed over for cpu, eventLoop: started before/);
 });
 
 test("what was seen without the leave of a flag is not sent", async () => {
