@@ -212,7 +212,8 @@ static const char *const idle_parts[] = {
     "lll_wait_tid",
     "aio_suspend",
     "gai_suspend",
-    "__syscall_cancel", /* glibc 2.41: no lock waits where a thread can be cancelled */
+    "__syscall_cancel",      /* glibc 2.41: no lock waits where a thread can be cancelled */
+    "__futex_abstimed_wait", /* glibc: of locks only rwlocks wait there, and are known by name */
     /* C++, Rust */
     "condition_variable",
     "__atomic_futex_unsigned",

@@ -512,6 +512,8 @@ static void only_time_lost_to_locks_is_lock_contention(struct test *t)
     CHECK(t, !IS_LOCK("__futex_abstimed_wait_common", "__new_sem_wait_slow64.constprop.0"));
     CHECK(t, !IS_LOCK("__futex_abstimed_wait_common64", "__pthread_clockjoin_ex", "main"));
     CHECK(t, !IS_LOCK("__syscall_cancel_arch"));
+    CHECK(t, !IS_LOCK("__futex_abstimed_wait_common"));
+    CHECK(t, IS_LOCK("__futex_abstimed_wait_common", "__GI___pthread_rwlock_rdlock"));
     CHECK(t, !IS_LOCK("runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.mPark",
                       "runtime.stopm", "runtime.findRunnable"));
     CHECK(t, !IS_LOCK("futex_wait", "uv_cond_wait", "worker", "start_thread"));
