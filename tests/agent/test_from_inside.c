@@ -100,14 +100,14 @@ static void memory_beyond_limits_is_refused_once(struct test *t)
 
     open_world(&w, (struct inside_options){0});
     writer_open(&s);
-    s.h->texts = (struct preload_area){s.h->file_size, ((uint64_t)16 << 20) + 64};
+    s.h->texts = (struct preload_area){s.h->file_size, (uint64_t)32 << 20};
     s.h->file_size += s.h->texts.size;
     CHECK_INT(t, ftruncate(s.fd, (off_t)s.h->file_size), 0);
     struct process *p = process_of(&w, 100);
     CHECK_INT(t, open_segment(&w, p, &s), -EFBIG);
     CHECK_INT(t, stats_of(&w).refused, 1);
     CHECK_STR(t, w.said.text,
-              "process 100: the segment has 16777280 bytes of texts, and the limit is 16777216");
+              "process 100: the segment has 33935744 bytes, and the limit is 33619968");
     /* It is not asked for again: there is nobody to ask. */
     inside_learnt(w.inside, p);
     pass_window(&w, SECOND);
