@@ -257,14 +257,31 @@ static uintptr_t dynamic_address(ElfW(Sxword) tag)
     return 0;
 }
 
-/* A symbol without a value is one that nobody finds. */
+/* A symbol without a name is one that nobody finds. Its value stays: a dynamic linker that has just
+ * found it reads that once more. */
 static void hide_symbol(ElfW(Sym) * symbol, const char *name)
 {
     if (strncmp(name, "_Z", 2) != 0)
         return;
     for (int i = 0; i < OP_COUNT; i++)
         if (is_hidden[i] && strcmp(name, names[i]) == 0)
-            symbol->st_value = 0;
+            symbol->st_name = 0;
+}
+
+/* What the pages of these bytes allow, as the file says; 0: not known. Some linkers put code into
+ * the same ones. */
+static int protection_of(uintptr_t start, uintptr_t end)
+{
+    const ElfW(Ehdr) *file = (const void *)__ehdr_start;
+    const ElfW(Phdr) *p = (const void *)(__ehdr_start + file->e_phoff);
+    uintptr_t base = (uintptr_t)__ehdr_start;
+    for (int i = 0; i < file->e_phnum; i++) {
+        uintptr_t from = base + p[i].p_vaddr;
+        if (p[i].p_type == PT_LOAD && start >= from && end <= from + p[i].p_filesz)
+            return (p[i].p_flags & PF_R ? PROT_READ : 0) | (p[i].p_flags & PF_W ? PROT_WRITE : 0) |
+                   (p[i].p_flags & PF_X ? PROT_EXEC : 0);
+    }
+    return 0;
 }
 
 static void hide_operators(void)
@@ -277,11 +294,12 @@ static void hide_operators(void)
     uint32_t n = hash[1];
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)symbols & ~(page - 1);
     size_t size = (uintptr_t)(symbols + n) - start;
-    if (mprotect((void *)start, size, PROT_READ | PROT_WRITE) != 0)
+    int protection = protection_of((uintptr_t)symbols, (uintptr_t)(symbols + n));
+    if (!protection || mprotect((void *)start, size, protection | PROT_WRITE) != 0)
         return;
     for (uint32_t i = 1; i < n; i++)
         hide_symbol(&symbols[i], strings + symbols[i].st_name);
-    mprotect((void *)start, size, PROT_READ);
+    mprotect((void *)start, size, protection);
 }
 
 void operators_start(void)
