@@ -33,7 +33,7 @@ static uintptr_t refresher;
 /*
  * When it may be read again: so that it takes a hundredth of the time at most, as it takes long
  * where very much is mapped. Each useless time doubles the wait, so that programs that make code as
- * they run pay nothing. Turns that were not taken are saved, some of them.
+ * they run pay little. Turns that were not taken are saved, some of them.
  */
 #define WAIT_MIN_NS 20000000ull
 #define WAIT_MAX_NS 30000000000ull
@@ -41,9 +41,11 @@ static uintptr_t refresher;
 #define TURNS_MAX   16 /* without any wait */
 static uint64_t next_ns, between_ns, wait_ns = WAIT_MIN_NS;
 
-/* Code without tables and build id may be replaced, and nothing tells. It is believed so long. */
-#define BELIEVED_NS 1000000000ull
-static uint64_t read_ns; /* when it was read last */
+/* Code without tables and build id may be replaced, and nothing tells. It is believed so long. Then
+ * one thread tries to read again, now and then, and no other waits for it. */
+#define BELIEVED_NS  1000000000ull
+#define ASK_AGAIN_NS WAIT_MIN_NS
+static uint64_t believed_until_ns;
 static uint32_t turns_left = TURNS_MAX;
 
 #define LINES_BEFORE 8
@@ -404,18 +406,22 @@ static bool wait_for_other(uintptr_t pc, struct code_module *ret)
     return find_known(pc, ret);
 }
 
-/* Reads anew if it is time to. True when pc is known afterwards. */
-static bool refresh(uintptr_t pc, struct code_module *ret)
+/* False: another thread is at it. If it is this one, it has left that by a jump out of a signal
+ * handler. */
+static bool take_turn(void)
 {
     uintptr_t me = (uintptr_t)&preload_thread, holder = 0;
-    uint64_t now = now_ns();
+
+    return __atomic_compare_exchange_n(&refresher, &holder, me, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED) ||
+           holder == me;
+}
+
+/* Reads anew if it is time to, and gives the turn back. True when pc is known afterwards. */
+static bool refresh_in_turn(uintptr_t pc, uint64_t now, struct code_module *ret)
+{
     bool found = false;
 
-    /* If this thread is at it, it has left that by a jump out of a signal handler. */
-    if (!__atomic_compare_exchange_n(&refresher, &holder, me, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED) &&
-        holder != me)
-        return wait_for_other(pc, ret);
     if (may_refresh(now)) {
         read_maps();
         found = find_known(pc, ret);
@@ -425,10 +431,31 @@ static bool refresh(uintptr_t pc, struct code_module *ret)
         if (!found && between_ns < wait_ns)
             between_ns = wait_ns;
         next_ns = end + between_ns;
-        STORE(read_ns, end);
+        STORE(believed_until_ns, end + BELIEVED_NS);
     }
     STORE(refresher, 0);
     return found;
+}
+
+static bool refresh(uintptr_t pc, struct code_module *ret)
+{
+    uint64_t now = now_ns();
+
+    return take_turn() ? refresh_in_turn(pc, now, ret) : wait_for_other(pc, ret);
+}
+
+/* Of code that nothing tells about: looks whether it is still the same. What is known is good
+ * enough for who would have to wait. */
+static void look_again(uintptr_t pc, struct code_module *ret)
+{
+    uint64_t now = now_ns();
+    struct code_module again;
+
+    if (now < LOAD(believed_until_ns))
+        return;
+    STORE(believed_until_ns, now + ASK_AGAIN_NS);
+    if (take_turn() && refresh_in_turn(pc, now, &again))
+        *ret = again;
 }
 
 void modules_forget(void)
@@ -467,9 +494,8 @@ static bool is_there(const struct code_module *m)
 bool modules_find(uintptr_t pc, struct code_module *ret)
 {
     if (find_known(pc, ret) && is_there(ret)) {
-        struct code_module again;
-        if (ret->sign == 0 && now_ns() - LOAD(read_ns) > BELIEVED_NS && refresh(pc, &again))
-            *ret = again;
+        if (ret->sign == 0)
+            look_again(pc, ret);
         return true;
     }
     return refresh(pc, ret) && is_there(ret);
