@@ -55,13 +55,22 @@ static bool is_here(const struct segment *s, uint32_t number, const struct wante
 
 /* ---- Putting one ---- */
 
+/* Live memory has nothing in the other half any more. */
+static bool is_carried_over(const struct segment *s, uint64_t used)
+{
+    uint64_t done = __atomic_load_n(&s->texts_carried, __ATOMIC_RELAXED);
+    return done >> 32 == (uint32_t)(used / s->texts_half) && (uint32_t)done > s->live_mask;
+}
+
 /* The other half may be begun anew when it was never used, or when every record was read that was
- * put before this half was begun. */
+ * put before this half was begun, and all that is needed of it is in this one. */
 static bool may_turn(const struct segment *s, uint64_t used)
 {
+    if (used < s->texts_half)
+        return true;
     uint64_t turned = __atomic_load_n(&s->texts_turned, __ATOMIC_RELAXED);
     uint64_t read = __atomic_load_n(&s->header->ring_tail, __ATOMIC_ACQUIRE);
-    return used < s->texts_half || (int64_t)(read - turned) >= 0;
+    return (int64_t)(read - turned) >= 0 && is_carried_over(s, used);
 }
 
 /* Where a text of so many words goes; 0 when there is no room. What is carried over leaves the last
@@ -168,16 +177,18 @@ void texts_carry(struct preload_live *live)
     carry_text(&segment, &live->labels);
 }
 
-/* The next part of the live table, as large as the part of an eighth of a half that was just put.
- */
+/* The next part of the live table, as large as the part of a sixteenth of a half that was just put;
+ * but not so much that whoever allocates would notice. */
 static void carry_some(struct segment *s, size_t words)
 {
+    enum { AT_ONCE = 256 };
     uint64_t used = __atomic_load_n(&s->header->texts_used, __ATOMIC_RELAXED);
     uint32_t generation = (uint32_t)(used / s->texts_half);
-    uint64_t n_live = s->live_mask + 1, n = words * n_live / (s->texts_half / 8) + 1;
+    uint64_t n_live = s->live_mask + 1, n = words * n_live / (s->texts_half / 16) + 1;
     uint64_t done = __atomic_load_n(&s->texts_carried, __ATOMIC_RELAXED), from, to;
     if (generation == 0)
         return;
+    n = n < AT_ONCE ? n : AT_ONCE;
     do {
         from = done >> 32 == generation ? (uint32_t)done : 0;
         to = from + n < n_live ? from + n : n_live;
@@ -200,7 +211,7 @@ uint32_t segment_text(enum preload_text_kind kind, const void *data, size_t n, u
     w.hash = preload_text_hash(&w.text, data);
     bool is_new;
     uint32_t number = number_of(&segment, &w, &is_new);
-    if (number != 0 && is_new)
+    if (number == 0 || is_new) /* also without room: it may be what room waits for */
         carry_some(&segment, words_of(&w.text));
     return number;
 }

@@ -103,6 +103,28 @@ static void stacks_of_live_memory_are_carried_over(struct test *t)
     sample_end();
 }
 
+/* However little is carried with each text: the other half stays until all is. */
+static void no_half_is_left_before_all_is_carried(struct test *t)
+{
+    struct preload_header *h = segment.header;
+    uint64_t half = segment.texts_half, lost = h->lost[PRELOAD_LOSS_TEXTS], i = 0, waited = 0;
+    uint64_t stack[180] = {0};
+    CHECK(t, begin());
+    uint64_t generation = h->texts_used / half;
+    CHECK(t, generation > 0);
+    while (h->texts_used / half == generation && i < 100000) {
+        stack[0] = 2000000 + i++;
+        if ((h->texts_used & (half - 1)) + 1000 < half)
+            segment.texts_carried = 0;
+        waited += segment_text(PRELOAD_TEXT_STACK, stack, sizeof(stack), 0) == 0;
+    }
+    CHECK(t, waited > 10 && waited <= (segment.live_mask + 1) / 256);
+    CHECK_INT(t, h->lost[PRELOAD_LOSS_TEXTS], lost + waited);
+    CHECK(t, h->texts_used / half == generation + 1);
+    h->lost[PRELOAD_LOSS_TEXTS] = lost;
+    sample_end();
+}
+
 /* ---- Texts that come and go, by threads ---- */
 
 static void *turn_texts(void *arg)
@@ -153,6 +175,7 @@ static const struct test_case cases[] = {
     TEST(makes_a_segment_apart),
     TEST(texts_that_nobody_reads_fill_their_room),
     TEST(stacks_of_live_memory_are_carried_over),
+    TEST(no_half_is_left_before_all_is_carried),
     TEST(threads_turn_texts_together),
 };
 TEST_MAIN(cases)
