@@ -27,9 +27,10 @@
 #define BATCH            128 /* records read at once */
 #define KEY_CLAIMED      1
 #define LIVE_BATCH       1024 /* keys */
+#define BAD_NUMBERS      4096 /* that are remembered */
 
 struct known_text {
-    uint32_t number, text;
+    uint32_t number, text; /* text 0: the number is none */
 };
 
 struct segment_reader {
@@ -50,6 +51,7 @@ struct segment_reader {
 
     struct idset by_number, by_content;
     VEC(struct known_text) known; /* of a generation of texts, and the one before */
+    size_t n_bad;                 /* of those */
     uint64_t generation;
     VEC(struct segment_text) texts; /* [0] is none */
 
@@ -258,6 +260,7 @@ static void free_texts(struct segment_reader *r)
     idset_done(&r->budget, &r->by_number);
     idset_done(&r->budget, &r->by_content);
     vec_done(&r->budget, &r->known);
+    r->n_bad = 0;
     vec_done(&r->budget, &r->texts);
     vec_done(&r->budget, &r->modules);
     arena_done(&r->arena);
@@ -441,6 +444,7 @@ static void forget_old_numbers(struct segment_reader *r)
     r->generation = used / texts_half(r);
     idset_done(&r->budget, &r->by_number);
     vec_done(&r->budget, &r->known);
+    r->n_bad = 0;
 }
 
 static ssize_t drain_to(struct segment_reader *r, uint64_t head, uint64_t now_ns, bool is_gone,
@@ -564,14 +568,35 @@ static bool is_there(const struct segment_reader *r, uint32_t number)
            preload_text_age(number, used, texts_half(r)) <= texts_half(r);
 }
 
+static void no_room(struct segment_reader *r)
+{
+    r->is_full = true;
+    r->doubts.no_room++;
+}
+
 static bool has_room(struct segment_reader *r)
 {
     /* Tables grow by doubling: what is left must be enough for each of them. */
     if (r->budget.used < r->budget.limit / 2)
         return true;
-    r->is_full = true;
-    r->doubts.no_room++;
+    no_room(r);
     return false;
+}
+
+static void know_number(struct segment_reader *r, uint32_t number, uint32_t text)
+{
+    if (vec_push(&r->budget, &r->known, (struct known_text){number, text}))
+        (void)idset_add(&r->budget, &r->by_number, hash_mix(number, 5), (uint32_t)r->known.len - 1);
+}
+
+/* A thread that was held up may have damaged one text that many objects mean: it counts once. */
+static void bad_number(struct segment_reader *r, uint32_t number)
+{
+    r->doubts.bad_texts++;
+    if (r->n_bad < BAD_NUMBERS) {
+        r->n_bad++;
+        know_number(r, number, 0);
+    }
 }
 
 static bool is_same_text(const struct segment_text *a, const struct preload_text *t,
@@ -597,8 +622,7 @@ static uint32_t keep_text(struct segment_reader *r, uint32_t number, const struc
         if (t->size > 0)
             memcpy(copy, data, t->size);
     }
-    if (idset_add(&r->budget, &r->by_number, hash_mix(number, 5), (uint32_t)r->known.len))
-        (void)vec_push(&r->budget, &r->known, (struct known_text){number, id});
+    know_number(r, number, id);
     return id;
 }
 
@@ -615,12 +639,13 @@ uint32_t segment_reader_text(struct segment_reader *r, uint32_t number, enum pre
         if (is_hopeless(r) || !has_room(r))
             return 0;
         /* Asked afterwards, it was there while it was read. */
-        if (!read_text(r, number, &t) || !is_there(r, number)) {
-            r->doubts.bad_texts++;
-            return 0;
-        }
-        id = keep_text(r, number, &t.head, t.data);
+        if (!read_text(r, number, &t) || !is_there(r, number))
+            bad_number(r, number);
+        else if ((id = keep_text(r, number, &t.head, t.data)) == 0)
+            no_room(r);
     }
+    if (id == 0)
+        return 0;
     if (r->texts.data[id].kind == (uint16_t)kind)
         return id;
     r->doubts.bad_texts++;

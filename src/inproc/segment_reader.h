@@ -94,7 +94,7 @@ uint64_t segment_reader_taken(const struct segment_reader *r);
 struct segment_doubts {
     uint64_t unfinished;  /* records that were begun and skipped */
     uint64_t bad_records; /* of a kind that there is not */
-    uint64_t bad_texts;   /* numbers that are no text, or not of the kind that was asked for */
+    uint64_t bad_texts;   /* numbers that are no text, each once, or not of the kind asked for */
     uint64_t bad_modules;
     uint64_t bad_live;
     uint64_t no_room; /* texts: our own memory is spent */

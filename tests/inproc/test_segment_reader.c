@@ -141,6 +141,10 @@ static void hostile_texts_are_none(struct test *t)
     CHECK_INT(t, segment_reader_text(r, UINT32_MAX, PRELOAD_TEXT_STACK), 0);
     CHECK_INT(t, segment_reader_text(r, WRITER_TEXTS / 8 - 1, PRELOAD_TEXT_STACK), 0);
     CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 5);
+    /* Each counts once, however many mean it. */
+    for (int i = 0; i < 100; i++)
+        CHECK_INT(t, segment_reader_text(r, odd, PRELOAD_TEXT_STACK), 0);
+    CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 5);
     writer_close(&w);
 }
 
@@ -419,6 +423,30 @@ static void memory_is_bounded(struct test *t)
     writer_close(&w);
 }
 
+/* Nor is it the process's fault when this memory is spent, wherever that is noticed. */
+static void lack_of_memory_is_no_doubt(struct test *t)
+{
+    struct segment_writer w;
+    uint8_t name[4000] = {0};
+    uint64_t none = 0;
+
+    writer_open(&w);
+    uint32_t number = writer_text(&w, PRELOAD_TEXT_STRING, name, sizeof(name), 0);
+    CHECK(t, number != 0);
+    for (size_t memory = 64; memory < 32768; memory += 64) {
+        CLEANUP(segment_reader_freep) struct segment_reader *r = NULL;
+        struct segment_options o = {.max_memory = memory};
+        if (segment_reader_open(dup(w.fd), &o, &r, NULL) < 0)
+            continue;
+        uint32_t id = segment_reader_text(r, number, PRELOAD_TEXT_STRING);
+        CHECK_INT(t, segment_reader_doubts(r)->bad_texts, 0);
+        CHECK_INT(t, segment_reader_doubts(r)->no_room, id == 0);
+        none += id == 0;
+    }
+    CHECK(t, none > 0);
+    writer_close(&w);
+}
+
 static int open_within(const struct segment_options *o, struct error *err)
 {
     struct segment_writer w;
@@ -525,7 +553,7 @@ static void what_goes_on_making_no_sense_is_given_up(struct test *t)
         t, segment_reader_open(dup(w.fd), &(struct segment_options){.max_doubts = 100}, &r, NULL),
         0);
     for (size_t i = 0; i < WRITER_LIVE; i++)
-        writer_live(&w, i, 0x1000 * (i + 1), (struct preload_live){.stack = 20000});
+        writer_live(&w, i, 0x1000 * (i + 1), (struct preload_live){.stack = 20000 + (uint32_t)i});
     CHECK_INT(t, segment_reader_live(r, ask_for_stack, r, &err), -EBADMSG);
     CHECK(t, strstr(err.text, "101 bad numbers of texts") && strstr(err.text, "limit is 100"));
     CHECK_INT(t, segment_reader_drain(r, SECOND, false, take, &got, &err), -EBADMSG);
@@ -579,6 +607,7 @@ static const struct test_case cases[] = {
     TEST(heads_that_lie_are_not_believed),
     TEST(noise_does_no_harm),
     TEST(memory_is_bounded),
+    TEST(lack_of_memory_is_no_doubt),
     TEST(files_beyond_limits_are_refused_by_name),
     TEST(files_that_can_be_large_are_refused),
     TEST(a_call_takes_so_many_records),
