@@ -94,6 +94,7 @@ static void thread_begin(struct preload_thread *t, uint32_t pid)
     }
     t->random = mixed(mixed(seed) + number + (t->owner ? t->tid : 0)) | 1;
     t->owner = pid;
+    t->n_asked = 0;
 }
 
 /* Somebody further out on the same stack cannot be called by who made the thread busy: that was
@@ -141,7 +142,8 @@ void sample_end(void)
 }
 
 /* Not wanted, or paused: that may last. While another makes the segment, the next event asks again,
- * and is the first that is counted. A thread that is busy goes on counting, so that all samples
+ * and is the first that is counted; but not for ever, as that thread may have left by a jump out of
+ * a signal handler and ended. A thread that is busy goes on counting, so that all samples
  * that it cannot take are counted as lost. */
 void sample_refused(enum preload_kind kind, uint64_t *left, uint32_t *drawn_with,
                     uint32_t wanted_rate)
@@ -153,7 +155,9 @@ void sample_refused(enum preload_kind kind, uint64_t *left, uint32_t *drawn_with
         return;
     }
     *drawn_with = 0;
-    *left = segment_is_coming() ? 0 : SAMPLE_ASK_AGAIN;
+    bool is_soon = segment_is_coming() && t->n_asked < SAMPLE_ASKS_MAX;
+    t->n_asked += is_soon;
+    *left = is_soon ? 0 : SAMPLE_ASK_AGAIN;
 }
 
 bool sample_wants(enum preload_kind kind)

@@ -29,6 +29,7 @@ struct preload_thread {
     uint32_t owner;    /* pid for which tid and random hold; 0: not known yet */
     uint32_t busy;     /* > 0: it is sampling, so what a signal handler does is not sampled */
     uint32_t is_first; /* its stack is the one that grows */
+    uint32_t n_asked;  /* times that it asked again at once */
     uintptr_t stack_low, stack_end; /* of its stack, this can be read; 0: nothing is known */
     uintptr_t stack_root;           /* its outermost frame; 0: not known */
     uintptr_t busy_at;              /* a frame of who made it busy */
@@ -111,6 +112,8 @@ void sample_refused(enum preload_kind kind, uint64_t *left, uint32_t *drawn_with
 
 /* Where nothing is wanted, it asks again after that much. */
 #define SAMPLE_ASK_AGAIN (512u << 10)
+/* While a segment is being made, a thread asks again at once so often. */
+#define SAMPLE_ASKS_MAX  400
 
 /* value / p, rounded: what a sample stands for. */
 uint64_t sample_weight(uint64_t value, uint32_t rate);
