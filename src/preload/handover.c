@@ -36,10 +36,10 @@ struct guard {
 static struct guard *guard;
 
 /* Not by mmap(), which is a hook. */
-static void *map_at(void *place, size_t size, int flags, int fd)
+static void *map_at(void *place, size_t size)
 {
-    return (void *)syscall(SYS_mmap, place, size, PROT_READ | PROT_WRITE,
-                           flags | MAP_NORESERVE | (place ? MAP_FIXED : 0), fd, 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place ? MAP_FIXED : 0);
+    return (void *)syscall(SYS_mmap, place, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 }
 
 static struct guard *guard_get(void)
@@ -48,7 +48,7 @@ static struct guard *guard_get(void)
     if (g)
         return g;
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    g = map_at(NULL, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    g = map_at(NULL, size);
     if (g == MAP_FAILED)
         return NULL;
     madvise(g, size, MADV_WIPEONFORK);
@@ -109,10 +109,9 @@ static size_t lay_out(const struct preload_settings *s, struct preload_header *h
     return size;
 }
 
-static void point_at(struct segment *s, void *base, const struct preload_header *h, size_t size)
+static void point_at(struct segment *s, void *base, const struct preload_header *h)
 {
     unsigned char *at = base;
-    s->size = size;
     s->ring = (void *)(at + h->ring.offset);
     s->texts = (void *)(at + h->texts.offset);
     s->keys = (void *)(at + h->live_keys.offset);
@@ -134,7 +133,7 @@ static bool make_index(struct segment *s, const struct preload_header *h)
     while (n < h->texts.size / 16 / 8)
         n *= 2;
     size_t size = n * sizeof(*s->index) + ring_file_pages_size(h->file_size);
-    void *p = map_at(s->index, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    void *p = map_at(s->index, size);
     if (p == MAP_FAILED)
         return false;
     s->index = p;
@@ -173,8 +172,7 @@ static bool make_segment(void)
 {
     struct preload_header h = {.version = PRELOAD_VERSION, .header_size = sizeof(h)};
     inherit(&h);
-    size_t size = lay_out(&preload_settings, &h);
-    h.file_size = size;
+    h.file_size = lay_out(&preload_settings, &h);
     h.pid = (uint32_t)getpid();
     h.pid_namespace = pid_namespace();
 #ifndef __GLIBC__
@@ -193,7 +191,7 @@ static bool make_segment(void)
         return false;
     if (segment.header)
         live_filter_clear();
-    point_at(&segment, base, &h, size);
+    point_at(&segment, base, &h);
     segment.pid = h.pid;
     segment.header = base;
     __atomic_store_n(&segment.header->magic, PRELOAD_MAGIC, __ATOMIC_RELEASE);
@@ -323,7 +321,8 @@ static bool is_same_module(const struct preload_module *a, const struct preload_
 }
 
 /* Whether the list has it already, as the newest of its place; or as an older one, and half of the
- * room is used: libraries that take turns are not to fill it. */
+ * room is used: libraries that take turns are not to fill it. Then readers take its code for that
+ * of another one, so it counts as lost. */
 static bool has_module(const struct segment *s, const struct preload_module *m, const char *path)
 {
     uint64_t used = __atomic_load_n(&s->header->modules_used, __ATOMIC_ACQUIRE), at = 0;
@@ -339,7 +338,10 @@ static bool has_module(const struct segment *s, const struct preload_module *m, 
         is_newest = is_same_module(old, m, path);
         is_there |= is_newest;
     }
-    return is_newest || (is_there && used > s->modules_bytes / 2);
+    if (is_newest || !is_there || used <= s->modules_bytes / 2)
+        return is_newest;
+    segment_lost(PRELOAD_LOSS_MODULES);
+    return true;
 }
 
 void segment_module(const struct preload_module *m, const char *path)

@@ -11,7 +11,6 @@
  * others, so it is not read again. Set before segment_is_ours() is true. */
 struct segment {
     struct preload_header *header;
-    size_t size;
     uint32_t pid;
     struct preload_record *ring;
     uint64_t *texts;
