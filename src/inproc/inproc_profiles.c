@@ -381,6 +381,8 @@ static uint32_t profile_attributes(struct maker *m)
     if (l->unfollowed > 0)
         ids[n++] = int_attribute(m->dict, "vesta.preload.unfollowed",
                                  (int64_t)(l->unfollowed & INT64_MAX));
+    if (l->restarted > 0)
+        ids[n++] = int_attribute(m->dict, "vesta.preload.leaks_restarted", 1);
     return dict_attrs(m->dict, ids, n);
 }
 
@@ -412,6 +414,8 @@ static void add_notes(const struct inproc_window *w, struct profile_set *set)
     if (l->unfollowed > 0)
         profile_set_note(set, "%llu live objects are not looked at for leaks: too many stacks",
                          (unsigned long long)l->unfollowed);
+    if (l->restarted > 0)
+        profile_set_note(set, "leaks are looked for anew: the memory for stacks was full");
 }
 
 void inproc_profiles_add(const struct inproc_window *w, const struct inproc_profiles_options *o,

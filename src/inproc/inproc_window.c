@@ -97,6 +97,7 @@ void inproc_window_begin_within(struct inproc_window *w, size_t reader_memory, s
     if (max_memory > 0)
         w->budget.limit = max_memory / 2;
     bool is_anew = segment_reader_renew(w->reader, reader_memory);
+    w->losses.restarted = is_anew && (w->counters.wanted & PRELOAD_WANTS(PRELOAD_LIVE));
     for (size_t i = 0; i < LEAKS; i++) {
         if (is_anew)
             leaks_restart(w->leaks[i]);
@@ -365,7 +366,7 @@ const struct inproc_losses *inproc_window_losses(const struct inproc_window *w)
 
 bool inproc_losses_any(const struct inproc_losses *l)
 {
-    uint64_t sum = l->unfinished | l->unsound | l->left_out | l->unfollowed;
+    uint64_t sum = l->unfinished | l->unsound | l->left_out | l->unfollowed | l->restarted;
 
     for (size_t i = 0; i < PRELOAD_LOSSES; i++)
         sum |= l->lost[i];

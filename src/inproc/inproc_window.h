@@ -81,6 +81,7 @@ struct inproc_losses {
     uint64_t unsound;              /* what made no sense */
     uint64_t left_out;             /* records for which there was no room here */
     uint64_t unfollowed;           /* live objects that leaks are not looked for among: the same */
+    uint64_t restarted;            /* 1: what leaks are told by begins anew with this window */
 };
 const struct inproc_losses *inproc_window_losses(const struct inproc_window *w);
 bool inproc_losses_any(const struct inproc_losses *l);

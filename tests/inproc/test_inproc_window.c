@@ -335,6 +335,7 @@ static void a_window_without_room_is_followed_by_one_with_it(struct test *t)
     size_t before[2] = {0}, after[2] = {0};
 
     open_bench(t, &b, false);
+    b.writer.h->wanted |= PRELOAD_WANTS(PRELOAD_LIVE);
     inproc_window_begin_within(b.window, (size_t)64 << 10, (size_t)1 << 20);
     for (uint64_t i = 1; i <= 4000; i++) {
         writer_put(&b.writer, alloc_of(writer_stack(&b.writer, 0x1000 + i, 0, 0), 10, 0));
@@ -351,6 +352,11 @@ static void a_window_without_room_is_followed_by_one_with_it(struct test *t)
     inproc_window_rows(b.window, count_stackless, after);
     CHECK_INT(t, after[0], 50);
     CHECK_INT(t, after[1], 0);
+    struct inproc_losses l = *inproc_window_losses(b.window);
+    CHECK_INT(t, l.restarted, 1); /* and that is told */
+    l.restarted = 0;
+    CHECK(t, !inproc_losses_any(&l));
+    inproc_window_begin(b.window);
     CHECK(t, !inproc_losses_any(inproc_window_losses(b.window)));
     close_bench(&b);
 }
