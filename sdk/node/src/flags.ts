@@ -22,12 +22,16 @@ export function askFlags(
         failed(error);
         return false;
     };
-    const later: (boolean | Promise<boolean>)[] = [];
+    const later: Promise<boolean>[] = [];
     try {
         for (const flag of new Set(flags)) {
             const answer = flag ? flag() : true;
             if (answer === false) return false;
-            if (answer !== true) later.push(answer);
+            if (answer === true) continue;
+            const promise = Promise.resolve(answer);
+            // Where a later flag says no, nobody waits for it: its rejection would end the app.
+            promise.catch(() => {});
+            later.push(promise);
         }
     } catch (error) {
         return no(error);

@@ -59,7 +59,8 @@ export interface JobContext {
 }
 
 export interface RunningJob {
-    /** Flags came for these: asks whether an open window may go on; else drops it. */
+    /** Flags came for these: asks whether an open window may go on, else drops it; and there is none
+     * before they have answered. */
     askAgain?(kinds: ProfilerName[]): void;
     /** Ends the window and sends it. */
     stop(): Promise<void>;
@@ -67,6 +68,9 @@ export interface RunningJob {
 
 /** So many windows in a row are left out at most: a process that is always hot is seen, too. */
 const maxSkips = 4;
+/** Flags that come while others are being asked are asked, too. Where they come ever again, there is
+ * no window. */
+const maxAsks = 4;
 const hotShare = 0.25;
 const minWindowMillis = 100;
 /** Nobody waits long for the first profile. */
@@ -81,6 +85,8 @@ const shortPauseMillis = 20;
 interface OpenWindow {
     capture: Capture;
     watched: WatchedWindow | undefined;
+    /** All flags that came until then allow it. */
+    generation: number;
 }
 
 interface State {
@@ -89,6 +95,8 @@ interface State {
     open: OpenWindow | undefined;
     timer: NodeJS.Timeout | undefined;
     stopped: boolean;
+    generation: number; // raised by every flag that comes
+    isAsking: boolean; // a turn waits for flags, and goes on then: there is no timer
     skips: number;
     durationMillis: number; // as the cut allows
     leastIntervalMillis: number; // likewise
@@ -101,6 +109,8 @@ export function runJob(job: Job, context: JobContext): RunningJob {
         open: undefined,
         timer: undefined,
         stopped: false,
+        generation: 0,
+        isAsking: false,
         skips: 0,
         durationMillis: Math.min(job.durationMillis, firstMillis),
         leastIntervalMillis: 0,
@@ -122,9 +132,21 @@ export function runJob(job: Job, context: JobContext): RunningJob {
 
 /** Asks whether there is to be a window, begins it, and ends the one before. */
 function turn(state: State): void {
+    ask(state, 1);
+}
+
+function ask(state: State, asks: number): void {
+    const { generation } = state;
+    const settle = (yes: boolean): void => {
+        state.isAsking = false;
+        const isChanged = state.generation !== generation;
+        if (yes && isChanged && !state.stopped && asks < maxAsks) ask(state, asks + 1);
+        else proceed(state, yes && !isChanged);
+    };
+    state.isAsking = true;
     const answer = askFlag(state);
-    if (typeof answer === "boolean") proceed(state, answer);
-    else void answer.then((yes) => proceed(state, yes));
+    if (typeof answer === "boolean") settle(answer);
+    else void answer.then(settle);
 }
 
 function askFlag({ job, context }: State): boolean | Promise<boolean> {
@@ -134,17 +156,22 @@ function askFlag({ job, context }: State): boolean | Promise<boolean> {
     return askFlags(flags, failed, job.flagMillis);
 }
 
-/** A flag that came while a window is open: what was seen without its leave is not sent. */
+/** A flag that came. A turn that waits asks it, too. Where a window is open: what was seen without its
+ * leave is not sent. */
 function askAgain(state: State): void {
-    const { open } = state;
-    if (!open) return;
+    const generation = ++state.generation;
+    if (!state.open) return;
     const proceedOrDrop = (allowed: boolean): void => {
-        if (allowed || state.stopped || state.open !== open) return;
-        clearTimeout(state.timer);
+        const { open } = state;
+        if (state.stopped || !open || open.generation >= generation) return;
+        if (allowed) {
+            open.generation = generation;
+            return;
+        }
         skip(state, "flag");
         dropWindow(state, open);
         turnOff(state);
-        again(state, state.job.intervalMillis, turn);
+        if (!state.isAsking) again(state, state.job.intervalMillis, turn);
     };
     const answer = askFlag(state);
     if (typeof answer === "boolean") proceedOrDrop(answer);
@@ -159,6 +186,8 @@ function proceed(state: State, allowed: boolean): void {
         Math.min(minWindowMillis, job.durationMillis),
         state.durationMillis * share,
     );
+    const { open } = state;
+    if (!allowed && open && open.generation < state.generation) dropWindow(state, open);
     if (!job.overlap || !allowed) endWindow(state);
     const next = share > 0 ? beginWindow(state) : undefined;
     if (!allowed) turnOff(state);
@@ -196,6 +225,7 @@ function hold(state: State, millis: number, then: (state: State) => void): void 
 function cut(state: State): void {
     const next = beginWindow(state);
     if (!next) return;
+    next.generation = state.open?.generation ?? next.generation;
     endWindow(state, next);
     state.open = next;
 }
@@ -225,6 +255,7 @@ function guarded(job: Job, { stats }: JobContext, work: () => void): void {
 
 function again(state: State, millis: number, then: (state: State) => void): void {
     if (state.stopped) return;
+    clearTimeout(state.timer);
     state.timer = setTimeout(() => then(state), Math.max(0, millis));
     state.timer.unref();
 }
@@ -248,11 +279,11 @@ function skip(state: State, reason: string): 0 {
     return 0;
 }
 
-function beginWindow({ job, context }: State): OpenWindow | undefined {
+function beginWindow({ job, context, generation }: State): OpenWindow | undefined {
     return context.stats.timed(() => {
         const watched = job.hasTimes ? context.windowBegins() : undefined;
         try {
-            return { capture: job.begin(), watched };
+            return { capture: job.begin(), watched, generation };
         } catch (error) {
             watched?.end();
             context.stats.error(job.name, error);

@@ -39,6 +39,8 @@ export function estimateSnapshot(maxPauseShare: number): SnapshotEstimate {
 }
 
 export interface RunningSnapshots {
+    /** Flags came for these: there is no snapshot before they have answered. */
+    askAgain(kinds: ProfilerName[]): void;
     stop(): Promise<void>;
 }
 
@@ -50,11 +52,14 @@ interface Context {
 }
 
 const longestMillis = 600_000;
+/** Where flags come ever again while others are being asked, there is no snapshot. */
+const maxAsks = 4;
 
 export function runSnapshots(config: SnapshotConfig, context: Context): RunningSnapshots {
     const { stats } = context;
     let timer: NodeJS.Timeout | undefined;
     let stopped = false;
+    let generation = 0; // raised by every flag that comes
     let growth: ((now: ConstructorSummary[]) => string[]) | undefined;
     let underWay: Promise<void> = Promise.resolve();
     const take = async (): Promise<void> => {
@@ -70,9 +75,16 @@ export function runSnapshots(config: SnapshotConfig, context: Context): RunningS
         stats.samples(profile.samples.length);
         await context.send([profile]);
     };
-    /** stop() waits for a snapshot, not for a flag. */
-    const turn = async (): Promise<void> => {
-        if (!(await isWanted(config, context)) || stopped || !isAffordable(config, stats)) return;
+    /** stop() waits for a snapshot, not for a flag. Flags that come meanwhile are asked, too. */
+    const turn = async (asks = 1): Promise<void> => {
+        const asked = generation;
+        if (!(await isWanted(config, context)) || stopped) return;
+        if (generation !== asked) {
+            if (asks < maxAsks) await turn(asks + 1);
+            else stats.skip("flag");
+            return;
+        }
+        if (!isAffordable(config, stats)) return;
         underWay = take().catch((error: unknown) => stats.error("heap snapshot", error));
     };
     if (config.intervalMillis <= 0) {
@@ -83,6 +95,9 @@ export function runSnapshots(config: SnapshotConfig, context: Context): RunningS
         timer.unref();
     }
     return {
+        askAgain(kinds) {
+            if (kinds.includes("snapshots")) generation++;
+        },
         async stop() {
             stopped = true;
             clearInterval(timer);

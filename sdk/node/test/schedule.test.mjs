@@ -12,6 +12,7 @@ import { cgroupCores } from "../dist/esm/cgroup.js";
 import * as vesta from "../dist/esm/index.js";
 import { cpuShare, createLoadGauge, verdictOf } from "../dist/esm/load.js";
 import { beginCpuRun } from "../dist/esm/cpu_sampler.js";
+import { askFlags } from "../dist/esm/flags.js";
 import { resolveConfig } from "../dist/esm/config.js";
 import { jobsOf, warmSampler } from "../dist/esm/jobs.js";
 import { runJob } from "../dist/esm/schedule.js";
@@ -248,6 +249,7 @@ function scheduled(job) {
         gauge: { verdict: () => ({ share: 1 }), close() {} },
         send: async () => {},
         windowBegins: job.windowBegins,
+        flagsOf: job.flagsOf,
     };
     const begin = () => {
         steps.push("begin");
@@ -287,6 +289,119 @@ test("a flag that never answers ends the window", async () => {
     assert.deepEqual(job.steps.slice(0, 3), ["begin", "end", "off"]);
     assert.equal(job.steps.filter((step) => step === "begin").length, 1);
     assert.match(job.stats.snapshot().lastError, /shouldProfile: no answer in 40 ms/);
+});
+
+/** A flag that answers when it is told to. */
+function slowFlag() {
+    const answers = [];
+    return {
+        answers,
+        flag: () => new Promise((resolve) => answers.push(resolve)),
+    };
+}
+
+test("a flag that comes while another is asked is asked before the window", async () => {
+    const { answers, flag } = slowFlag();
+    const flags = [];
+    const job = scheduled({
+        kinds: ["cpu"],
+        intervalMillis: 60_000,
+        durationMillis: 60_000,
+        shouldProfile: flag,
+        flagsOf: () => flags,
+    });
+    flags.push(() => false);
+    job.askAgain(["cpu"]);
+    answers[0](true);
+    await eventually(() => job.steps.length > 0);
+    assert.deepEqual(job.steps, ["off"]);
+    await job.stop();
+});
+
+test("flags that come ever again while others are asked forbid the window, and end", async () => {
+    let asked = 0;
+    const job = scheduled({
+        kinds: ["cpu"],
+        intervalMillis: 60_000,
+        durationMillis: 60_000,
+        shouldProfile: async () => {
+            asked++;
+            await null;
+            job.askAgain(["cpu"]);
+            return true;
+        },
+    });
+    await eventually(() => job.steps.length > 0);
+    assert.deepEqual([job.steps, asked], [["off"], 4]);
+    await job.stop();
+});
+
+test("a flag that ends the window while its turn asks leaves one turn", async () => {
+    const { answers, flag } = slowFlag();
+    let asked = 0;
+    const flags = [];
+    const job = scheduled({
+        kinds: ["cpu"],
+        intervalMillis: 20,
+        durationMillis: 20,
+        overlap: true,
+        flagMillis: 60_000,
+        shouldProfile: () => (asked++ === 0 ? true : flag()),
+        flagsOf: () => flags,
+    });
+    await eventually(() => answers.length === 1);
+    flags.push(() => false);
+    job.askAgain(["cpu"]);
+    assert.deepEqual(job.steps, ["begin", "end", "off"], "at once");
+    assert.equal(job.stats.snapshot().windows, 0, "it is not sent");
+    flags.length = 0;
+    await sleep(100);
+    assert.equal(asked, 3, "by the first window, its turn and the flag: there is no other turn");
+    await job.stop();
+});
+
+test("a window without the leave of a flag is not sent by the turn that asks it first", async () => {
+    const { answers, flag } = slowFlag();
+    let asked = 0;
+    const flags = [];
+    const job = scheduled({
+        kinds: ["cpu"],
+        intervalMillis: 20,
+        durationMillis: 20,
+        overlap: true,
+        flagMillis: 60_000,
+        shouldProfile: () => (asked++ === 0 ? true : flag()),
+        flagsOf: () => flags,
+    });
+    await eventually(() => answers.length === 1);
+    flags.push(() => Promise.resolve(false));
+    job.askAgain(["cpu"]);
+    answers[0](true); // the turn's; it asks again then
+    await eventually(() => answers.length === 3);
+    answers[2](true);
+    await eventually(() => job.steps.includes("off"));
+    await job.stop();
+    assert.deepEqual(job.steps, ["begin", "end", "off"]);
+    assert.equal(job.stats.snapshot().windows, 0);
+});
+
+test("a flag that fails after another said no does not end the app", async () => {
+    const fails = async () => {
+        throw new Error("no");
+    };
+    const throws = () => {
+        throw new Error("no");
+    };
+    // The test fails with a rejection that nobody handles.
+    assert.equal(
+        askFlags([fails, () => false], () => {}),
+        false,
+    );
+    assert.equal(
+        askFlags([fails, throws], () => {}),
+        false,
+    );
+    await sleep(20);
 });
 
 test("a flag that says no leaves nothing running", async () => {

@@ -72,6 +72,16 @@ test("flags that came later are asked, and a busy process is left alone", async 
     const later = snapshotsWith({}, { flagsOf: () => [() => false] });
     await eventually(() => later.stats.snapshot().skipped.flag === 1);
     await later.stop();
+    const flags = [];
+    let answer;
+    const shouldProfile = () => new Promise((resolve) => (answer = resolve));
+    const meanwhile = snapshotsWith({ shouldProfile }, { flagsOf: () => flags });
+    flags.push(() => false);
+    meanwhile.askAgain(["snapshots"]);
+    answer(true);
+    await eventually(() => meanwhile.stats.snapshot().skipped.flag === 1);
+    assert.equal(meanwhile.stats.snapshot().windows, 0);
+    await meanwhile.stop();
     const busy = snapshotsWith({}, { gauge: { verdict: () => ({ skip: "lag", share: 0 }) } });
     await eventually(() => busy.stats.snapshot().skipped.lag === 1);
     await busy.stop();
