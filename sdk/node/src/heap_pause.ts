@@ -9,6 +9,9 @@ const firstMillisPerMegabyte = 0.8;
 /** A machine that was busy for a moment says nothing about the heap. */
 const leastMillisPerMegabyte = 0.1;
 const mostMillisPerMegabyte = 4;
+/** With every window that is left out, what was measured counts for less, down to what is measured
+ * elsewhere: nothing is measured then, and one reading in a busy moment would be the last one. */
+const keptShare = 0.9;
 /** Smaller heaps take what everything takes. */
 const tellingMegabytes = 20;
 
@@ -17,12 +20,18 @@ function measured(): { millisPerMegabyte: number } {
     return onceInThread("reading_cost", () => ({ millisPerMegabyte: firstMillisPerMegabyte }));
 }
 
+function forgetSome(): void {
+    const cost = measured();
+    const above = cost.millisPerMegabyte - firstMillisPerMegabyte;
+    if (above > 0) cost.millisPerMegabyte = firstMillisPerMegabyte + above * keptShare;
+}
+
 function heapMegabytes(): number {
     return process.memoryUsage().heapUsed / 1e6;
 }
 
 export interface PauseGuard {
-    /** Says so once, in words. */
+    /** Asked once for a window, which is left out then. Says so once, in words. */
     isTooLong(): boolean;
     /** Runs the reading, and learns from it. */
     read<T>(reading: () => T): T;
@@ -42,6 +51,7 @@ export function createPauseGuard(
             const words = `${name}: reading them from a heap of ${Math.round(megabytes)} MB is expected to stop this thread for ${millis} ms; it is left out (${name}.maxPauseMillis is ${maxPauseMillis})`;
             if (!isTold) stats.log.error(words);
             isTold = true;
+            forgetSome();
             return true;
         },
         read(reading) {

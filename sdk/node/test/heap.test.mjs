@@ -6,7 +6,7 @@ import { createPauseGuard } from "../dist/esm/heap_pause.js";
 import { beginLiveHeap, isLiveHeapOn, seesDeadObjects } from "../dist/esm/heap_sampler.js";
 import { startAllocationProfiling, startHeapSampling, start } from "../dist/esm/index.js";
 import { inspector, isSessionOpen } from "../dist/esm/session.js";
-import { collector, eventually, quiet, totalOf } from "./lib/programs.mjs";
+import { block, collector, eventually, quiet, totalOf } from "./lib/programs.mjs";
 
 const sampling = { ...quiet, samplingIntervalBytes: 64 << 10 };
 const near = (value, wanted, share) => Math.abs(value - wanted) <= share * wanted;
@@ -166,6 +166,16 @@ test("a reading that would take too long is left out, and said once", async () =
     assert.match(lines[0], /a heap of \d+ MB is expected to stop this thread for \d+ ms/);
     const large = createPauseGuard("allocations", 10_000, { log: {} });
     assert.equal(large.isTooLong(), false);
+});
+
+test("one slow reading does not turn readings off for good", (t) => {
+    t.mock.method(process, "memoryUsage", () => ({ heapUsed: 40e6 }));
+    const guard = createPauseGuard("heap", 80, { log: { error() {} } });
+    guard.read(() => block(200)); // a busy moment
+    let left = 0;
+    while (left < 100 && guard.isTooLong()) left++;
+    assert.ok(left > 3 && left < 100, `after ${left} windows`);
+    guard.read(() => {});
 });
 
 test("allocations that nobody asked for may stop the app for less", () => {
