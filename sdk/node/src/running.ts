@@ -38,7 +38,9 @@ export function runningFor(
         const its = old.filter((name) => known.get(name) === one);
         join(one, config, its);
         for (const name of passedOver(one.config, config, options, only)) {
-            if (fresh.includes(name as ProfilerName)) continue;
+            // Of a profiler only the one that runs it knows what is in force.
+            const isOther = known.get(name as ProfilerName) !== one;
+            if (NAMES.includes(name as ProfilerName) && isOther) continue;
             one.tell(
                 `option ${name} is passed over for ${its.join(", ")}: started before, without it`,
             );

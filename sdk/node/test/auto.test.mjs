@@ -192,6 +192,22 @@ test("who starts it again adds rules and flags, and hears what is passed over", 
     assert.match(lastError, /option cpu is passed over for cpu, eventLoop: started before/);
 });
 
+test("options that are in force are not told, whoever started what they are for", async () => {
+    const common = { enabled: true, exporter() {}, logLevel: "silent" };
+    const cpu = { samplingIntervalMicros: 5000 };
+    const wall = { samplingIntervalMicros: 20_000 };
+    const first = start({ ...common, allocations: false, cpu });
+    const second = start({ ...common, allocations: false, cpu, wall });
+    assert.notEqual(second, first);
+    assert.equal(start({ ...common, allocations: false, cpu, wall }), first);
+    assert.deepEqual([first.stats().lastError, second.stats().lastError], ["", ""]);
+    start({ ...common, allocations: false, cpu, wall: { samplingIntervalMicros: 9000 } });
+    assert.equal(first.stats().errors, 0);
+    assert.match(second.stats().lastError, /option wall is passed over for wall/);
+    await second.stop();
+    await first.stop();
+});
+
 test("what was seen without the leave of a flag is not sent", async () => {
     const batches = [];
     const exporter = (batch) => void batches.push(batch);
