@@ -3,6 +3,7 @@
 
 import { signal } from "@preact/signals";
 import { basePath } from "./api/client";
+import { filterRefusal } from "./core/filter_limits";
 import {
     emptyState,
     type Filter,
@@ -66,9 +67,25 @@ export function addFilter(f: Filter, more: Partial<View> = {}) {
         return;
     }
     const rest = v.filters.filter((x) => x.kind !== f.kind || JOINING.includes(f.kind));
+    const refusal = filterRefusal(rest, f);
+    if (refusal) {
+        say(refusal);
+        return;
+    }
     if (rest.length < v.filters.length)
         say(`The earlier ${f.kind} was replaced: the server takes one`);
     patchView({ filters: [...rest, f], root: [], ...more });
+}
+
+/** Another filter in place of the one at this index. */
+export function changeFilter(index: number, f: Filter) {
+    const { filters } = state.value.view;
+    const refusal = filterRefusal(
+        filters.filter((_, i) => i !== index),
+        f,
+    );
+    if (refusal) say(refusal);
+    else patchView({ filters: filters.map((x, i) => (i === index ? f : x)), root: [] });
 }
 
 /** Pages that can look at a file, a single profile, a trace or a span. */

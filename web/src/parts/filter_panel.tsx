@@ -1,7 +1,7 @@
 // pprof's filters as chips that can be edited and dropped, and the menu that adds them.
 
 import { useState } from "preact/hooks";
-import { addFilter, patchView, state } from "../app";
+import { addFilter, changeFilter, patchView, state } from "../app";
 import { FILTER_WORDS, filterText, PRESETS } from "../core/filter_presets";
 import type { Filter, FilterKind } from "../core/url";
 import { Icon } from "./icons";
@@ -95,7 +95,7 @@ export function FilterList() {
                                 old={f}
                                 done={(next) => {
                                     close();
-                                    setFilters(filters.map((x, k) => (k === i ? next : x)));
+                                    changeFilter(i, next);
                                 }}
                             />
                         )}
