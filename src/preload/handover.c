@@ -193,7 +193,7 @@ static bool make_segment(void)
         live_filter_clear();
     point_at(&segment, base, &h);
     segment.pid = h.pid;
-    segment.header = base;
+    __atomic_store_n(&segment.header, base, __ATOMIC_RELEASE);
     __atomic_store_n(&segment.header->magic, PRELOAD_MAGIC, __ATOMIC_RELEASE);
     return true;
 }

@@ -335,10 +335,12 @@ static bool is_made;
 
 static void *looks_all_the_time(void *arg)
 {
-    while (!__atomic_load_n(&is_made, __ATOMIC_RELAXED))
-        if (__atomic_load_n(&segment.header->pid, __ATOMIC_RELAXED) == 0 ||
-            __atomic_load_n(&segment.header->wanted, __ATOMIC_RELAXED) == 0)
+    while (!__atomic_load_n(&is_made, __ATOMIC_RELAXED)) {
+        const struct preload_header *h = __atomic_load_n(&segment.header, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&h->pid, __ATOMIC_RELAXED) == 0 ||
+            __atomic_load_n(&h->wanted, __ATOMIC_RELAXED) == 0)
             has_seen_nothing = true;
+    }
     return arg;
 }
 
