@@ -156,7 +156,7 @@ function step(t: Translation): void {
     } else if (char === "^") {
         addMark(t, t.flags.m ? `(?:${start}|(?<=\\n)(?=[\\s\\S]))` : start);
     } else if (char === "$") {
-        addMark(t, t.flags.m ? "(?![^\\n])" : `(?=\\n?${end})`);
+        addMark(t, t.flags.m ? "(?![^\\n])" : end);
     } else if (char === "|") {
         addMark(t, "|");
     } else {
