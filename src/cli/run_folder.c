@@ -18,6 +18,7 @@
 #define PREFIX      "vesta-run-"
 #define ROOM_ENOUGH ((uint64_t)16 << 20) /* a process takes an eighth of what is free, or less */
 #define EMPTYINGS   100                  /* of a folder that others may still put files into */
+#define DEPTH_MAX   64                   /* of folders in it, which anybody can make in root's */
 #define LOOKED_AT   10000                /* entries of a place, in search of what was left */
 #define TRIES       10
 #define FOR_OTHERS  01733 /* make files and find one's own; list none, remove no one else's */
@@ -26,16 +27,37 @@ static const char *const places[] = {"/dev/shm", "/tmp"};
 
 /* ---- Taking away ---- */
 
+static bool empty_once(int place, const char *name, unsigned depth);
+
+/* A file, or a folder with all that is in it. */
+static bool take_entry(int folder, const char *name, unsigned depth)
+{
+    if (unlinkat(folder, name, 0) == 0 || unlinkat(folder, name, AT_REMOVEDIR) == 0)
+        return true;
+    bool is_less = (errno == ENOTEMPTY || errno == EEXIST) && depth < DEPTH_MAX &&
+                   empty_once(folder, name, depth + 1);
+    return unlinkat(folder, name, AT_REMOVEDIR) == 0 || is_less;
+}
+
+/* What is mounted there is nothing of ours. */
+static bool is_one_file_system(int a, int b)
+{
+    struct stat x, y;
+
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev;
+}
+
 /* Whether there was something that could be. */
-static bool empty_once(int place, const char *name)
+static bool empty_once(int place, const char *name, unsigned depth)
 {
     int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    bool may = fd >= 0 && (depth == 0 || is_one_file_system(place, fd));
+    DIR *dir = may ? fdopendir(fd) : NULL;
     bool is_less = false;
 
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            (unlinkat(fd, e->d_name, 0) == 0 || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0))
+            take_entry(fd, e->d_name, depth))
             is_less = true;
     if (dir)
         closedir(dir);
@@ -48,7 +70,7 @@ static bool empty_once(int place, const char *name)
 static void take_away(int place, const char *name)
 {
     for (size_t i = 0; i < EMPTYINGS && unlinkat(place, name, AT_REMOVEDIR) < 0; i++)
-        if (!empty_once(place, name))
+        if (!empty_once(place, name, 0))
             return;
 }
 
@@ -102,12 +124,16 @@ static int make_in(struct run_folder *f, const char *place)
         if (!mkdtemp(f->path))
             break;
         f->lock = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (f->lock >= 0 && is_kept(f->lock))
-            return geteuid() != 0 || fchmod(f->lock, FOR_OTHERS) == 0 ? 0 : -errno;
+        bool is_ours = f->lock >= 0 && is_kept(f->lock);
+        if (is_ours && (geteuid() != 0 || fchmod(f->lock, FOR_OTHERS) == 0))
+            return 0;
+        int why = is_ours ? errno : EAGAIN;
         if (f->lock >= 0)
             close(f->lock);
         (void)rmdir(f->path);
-        errno = EAGAIN;
+        errno = why;
+        if (is_ours)
+            break;
     }
     int r = -errno;
     *f = (struct run_folder){.lock = -1};
