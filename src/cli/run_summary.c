@@ -132,9 +132,12 @@ static struct summary_site *site_in(struct run_summary *s, struct summary_list *
 
     if (id != IDSET_NONE)
         return &list->sites.data[id];
-    if (!idset_add(&s->budget, &list->index, hash, (uint32_t)list->sites.len) ||
-        !vec_push(&s->budget, &list->sites, (struct summary_site){.name = name}))
+    if (!vec_push(&s->budget, &list->sites, (struct summary_site){.name = name}))
         return NULL;
+    if (!idset_add(&s->budget, &list->index, hash, (uint32_t)list->sites.len - 1)) {
+        list->sites.len--;
+        return NULL;
+    }
     return &vec_last(&list->sites);
 }
 
@@ -210,7 +213,7 @@ static void add_losses(struct run_summary *s, const struct profile *p)
 void run_summary_add(struct run_summary *s, const struct profile_set *set, int64_t end_unix_ns)
 {
     static const char *const kinds[] = {"alloc", "heap", "suspects", "lock", "threads"};
-    uint32_t told = 0;
+    uint32_t told = 0, told_of = 0;
 
     empty(s, &s->lists[SUMMARY_HEAP]);
     s->end_unix_ns = end_unix_ns;
@@ -219,10 +222,11 @@ void run_summary_add(struct run_summary *s, const struct profile_set *set, int64
         for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
             if (strcmp(inproc_profile_kind(p), kinds[k]) == 0)
                 add_profile(s, (enum summary_kind)k, p);
-        /* All profiles of a process say the same, and stand together. */
-        if (p->profile_attrs != told)
+        /* All profiles of a process say the same, and stand together; so may another process. */
+        if (p->profile_attrs != told || p->resource_attrs != told_of)
             add_losses(s, p);
         told = p->profile_attrs;
+        told_of = p->resource_attrs;
     }
 }
 

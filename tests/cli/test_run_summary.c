@@ -75,5 +75,62 @@ static void keeps_suspects_of_windows_before(struct test *t)
     run_summary_done(&s);
 }
 
-static const struct test_case cases[] = {TEST(keeps_suspects_of_windows_before)};
+/* A process has several profiles, all of which say the same. */
+static void add_process(struct window *w, int64_t pid, int64_t lost)
+{
+    struct dict *d = w->set->dict;
+    uint32_t pid_key = dict_cstring(d, "process.pid");
+    uint32_t lost_key = dict_cstring(d, "vesta.preload.lost_records");
+    uint32_t who = dict_int_attribute(d, pid_key, pid, 0);
+    uint32_t what = dict_int_attribute(d, lost_key, lost, 0);
+
+    for (int i = 0; i < 2; i++) {
+        struct profile *p = profile_set_add(w->set);
+        profile_add_ctype(p, i ? "alloc_objects" : "threads_created", "count");
+        p->resource_attrs = dict_attrs(d, &who, 1);
+        p->profile_attrs = dict_attrs(d, &what, 1);
+    }
+}
+
+static void processes_that_lost_as_much_count_each(struct test *t)
+{
+    struct run_summary s;
+    struct window w;
+
+    run_summary_init(&s);
+    window_init(&w);
+    add_process(&w, 1, 5);
+    add_process(&w, 2, 5);
+    add_process(&w, 3, 7);
+    end(&w, &s, 100);
+    CHECK_INT(t, s.lost[0], 17);
+    run_summary_done(&s);
+}
+
+/* What found no place in the index is not in the list, and the other way round. */
+static void sites_beyond_the_limit_are_left_out(struct test *t)
+{
+    for (size_t limit = 0; limit < 4096; limit += 32) {
+        struct run_summary s;
+        struct window w;
+
+        run_summary_init(&s);
+        window_init(&w);
+        for (int i = 0; i < 40; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "site%d", i);
+            add_suspect(&w, name, 1, 1);
+            add_suspect(&w, name, 1, 1);
+        }
+        s.budget.limit = s.budget.used + limit;
+        end(&w, &s, 100);
+        CHECK_INT(t, s.lists[SUMMARY_SUSPECTS].totals[0], 80);
+        CHECK_INT(t, s.lists[SUMMARY_SUSPECTS].index.len, s.lists[SUMMARY_SUSPECTS].sites.len);
+        run_summary_done(&s);
+    }
+}
+
+static const struct test_case cases[] = {TEST(keeps_suspects_of_windows_before),
+                                         TEST(processes_that_lost_as_much_count_each),
+                                         TEST(sites_beyond_the_limit_are_left_out)};
 TEST_MAIN(cases)
