@@ -1,6 +1,7 @@
 #include "profile/tag_totals.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/idset.h"
@@ -78,6 +79,14 @@ static uint32_t shown_text(struct dict *d, const struct attribute *a,
     return id;
 }
 
+/* Strings may have a NUL in them, and be equal up to it: those of one key must stand together. */
+static int compare_strings(const struct dict *d, uint32_t a, uint32_t b)
+{
+    int r = strcmp(dict_cstr(d, a), dict_cstr(d, b));
+
+    return r != 0 ? r : (a > b) - (a < b);
+}
+
 static int compare(const void *a, const void *b, void *context)
 {
     const struct dict *d = context;
@@ -86,16 +95,17 @@ static int compare(const void *a, const void *b, void *context)
     uint64_t right = y->value < 0 ? -(uint64_t)y->value : (uint64_t)y->value;
 
     if (x->key != y->key)
-        return strcmp(dict_cstr(d, x->key), dict_cstr(d, y->key));
+        return compare_strings(d, x->key, y->key);
     if (left != right)
         return left > right ? -1 : 1;
-    return strcmp(dict_cstr(d, x->text), dict_cstr(d, y->text));
+    return compare_strings(d, x->text, y->text);
 }
 
 static int compare_keys(const void *a, const void *b, void *context)
 {
     const struct tag_key *x = a, *y = b;
-    return strcmp(dict_cstr(context, x->key), dict_cstr(context, y->key));
+
+    return compare_strings(context, x->key, y->key);
 }
 
 static void sort(struct tag_totals *t, struct dict *d)

@@ -389,6 +389,36 @@ static void tags_are_totalled_per_value(struct test *t)
     fixture_done(&f);
 }
 
+/* Keys that are equal up to a NUL have their values each. */
+static void tags_with_a_nul_keep_their_values(struct test *t)
+{
+    struct fixture f;
+    struct label_units units;
+    struct tag_totals totals;
+
+    fixture_init(&f);
+    struct dict *d = f.set->dict;
+    uint32_t keys[2] = {dict_string(d, (struct bytes){(const uint8_t *)"k\0a", 3}),
+                        dict_string(d, (struct bytes){(const uint8_t *)"k\0b", 3})};
+    for (int i = 0; i < 6; i++) {
+        char text[8];
+        int64_t value = 1 + i;
+        snprintf(text, sizeof(text), "v%d", i);
+        uint32_t id = dict_string_attribute(d, keys[i % 2], dict_cstring(d, text));
+        profile_add(f.p, &(struct sample){.node = stack(d, "x"),
+                                          .attrs = dict_attrs(d, &id, 1),
+                                          .values = &value});
+    }
+    CHECK(t, label_units_build(f.p, &units, NULL));
+    CHECK(t, tag_totals_build(f.p, 0, &units, "auto", &totals));
+    CHECK_INT(t, totals.keys.len, 2);
+    for (size_t i = 0; i < totals.keys.len; i++)
+        CHECK_INT(t, totals.keys.data[i].n, 3);
+    tag_totals_done(&totals);
+    label_units_done(&units);
+    fixture_done(&f);
+}
+
 /* Each filter, with every budget from too small upwards. */
 static bool run_filter(struct fixture *f, int which)
 {
@@ -464,6 +494,7 @@ static const struct test_case cases[] = {
     TEST(a_key_has_one_unit_and_says_so),
     TEST(labels_of_any_kind_have_a_text),
     TEST(tags_are_totalled_per_value),
+    TEST(tags_with_a_nul_keep_their_values),
     TEST(survives_running_out_of_memory_anywhere),
 };
 TEST_MAIN(cases)
