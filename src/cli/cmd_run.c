@@ -179,18 +179,20 @@ static int find_library(struct run *run, struct error *err)
     return r;
 }
 
-/* The loader takes some characters of LD_PRELOAD for its own: then a link has a path without. */
-static int link_library(struct run *run, struct error *err)
+/*
+ * The loader takes some characters of LD_PRELOAD for its own. No link of ours may have a path
+ * without: processes outlive us and it, and anybody could put a library of his own there.
+ */
+static int name_library(struct run *run, struct error *err)
 {
     const char *place = run->library.place;
-    char link[sizeof(run->folder.path) + 32];
 
-    if (place[strcspn(place, ": \t\n\v\f\r$")]) {
-        snprintf(link, sizeof(link), "%s/library", run->folder.path);
-        if (symlink(place, link) < 0)
-            return error_set(err, -errno, "could not link to \"%s\": %s", place, strerror(errno));
-        place = link;
-    }
+    if (place[strcspn(place, ": \t\n\v\f\r$")])
+        return error_set(
+            err, -ENOTSUP,
+            "loaders would split or change the library's path, which has a space, ':' or "
+            "'$'; move it, or name a link to it by VESTA_PRELOAD_LIBRARY: \"%s\"",
+            place);
     snprintf(run->preload, sizeof(run->preload), "%s%s", place, run->library.inside);
     return 0;
 }
@@ -312,8 +314,8 @@ static int start(struct run *run, struct error *err)
     int r = read_options(run, err);
 
     r = r < 0 ? r : find_library(run, err);
+    r = r < 0 ? r : name_library(run, err);
     r = r < 0 ? r : run_folder_make(&run->folder, err);
-    r = r < 0 ? r : link_library(run, err);
     r = r < 0 ? r : run_output_new(run->o, &run->output, err);
     if (r < 0)
         return r;

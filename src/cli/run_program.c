@@ -185,6 +185,9 @@ int run_library_find(enum run_libc libc, struct run_library *ret, struct error *
         if (!realpath(said, ret->place))
             return error_set(err, -ENOENT, "VESTA_PRELOAD_LIBRARY: could not find \"%s\": %s", said,
                              strerror(errno));
+        if (*said == '/' &&
+            strlen(said) < sizeof(ret->place)) /* a link may be there for its path */
+            memcpy(ret->place, said, strlen(said) + 1);
         return 0;
     }
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
