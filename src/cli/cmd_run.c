@@ -273,10 +273,14 @@ static void follow(struct run *run)
 
 /* ---- At the end ---- */
 
-/* From now on a signal means that people do not want to wait for a server. */
+/* From now on a signal means that people do not want to wait for a server, and a second one that
+ * they wait for nothing: what looks up names hears of neither. */
 static void on_signal(int signo)
 {
-    (void)signo;
+    if (stop_sending) {
+        run_signals_die_by(signo);
+        _exit(128 + signo);
+    }
     stop_sending = 1;
 }
 

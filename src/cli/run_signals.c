@@ -143,6 +143,7 @@ void run_signals_let_go(void (*handler)(int signo))
             sigaction(ends[i], &action, NULL);
         set_blocked(ends[i], SIG_UNBLOCK);
     }
+    set_blocked(SIGQUIT, SIG_UNBLOCK);
     set_blocked(SIGTSTP, SIG_UNBLOCK);
 }
 

@@ -29,9 +29,10 @@ void run_signals_stop_with(pid_t command);
 /* Somebody has continued us, and may have forgotten the command. */
 void run_signals_continue(pid_t command);
 
-/* The command has ended: signals come to `handler` now, those that were not ignored before. */
+/* The command has ended: INT, TERM and HUP come to `handler` now, if they were not ignored before;
+ * QUIT and TSTP do what they do. */
 void run_signals_let_go(void (*handler)(int signo));
 
 /* Ends us as a signal ended the command, without a second core file. Returns when that cannot be,
- * as for the first process of a container. */
+ * as for the first process of a container. A handler may call it. */
 void run_signals_die_by(int signo);
