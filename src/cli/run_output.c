@@ -532,6 +532,7 @@ static void send_rest(struct run_output *out)
 {
     int64_t give_up = now_ns() + out->retry_ns;
 
+    out->next_try_ns = 0; /* whatever failed before: there may be no later one */
     out->give_up_ns = last_call_ends(out);
     send_some(out);
     while (out->first && !out->is_stopped && out->next_try_ns < give_up) {
