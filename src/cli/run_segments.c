@@ -26,9 +26,21 @@
 #define ENTRIES_MAX    (2 * PROCESSES_MAX) /* of the folder, for one look */
 #define READER_MEMORY  ((size_t)64 << 20)
 #define HOST_NAME_MAX_ 256
+
+/* Files of other users, which root's folder takes: as small as vesta-agent's limits. */
+#define THEIRS_MAX         512 /* at a time */
+#define ONE_USERS_MAX      256
+#define THEIRS_NOT_READY   64 /* for one look */
+#define THEIR_MEMORY       ((size_t)2 << 20)
+#define THEIR_RECORDS      65536
+#define THEIR_LIVE_KEYS    262144
+#define THEIR_TEXTS_SIZE   ((uint64_t)16 << 20)
+#define THEIR_MODULES_SIZE ((uint64_t)1 << 20)
+#define THEIR_DRAINED      8192
+
 /* How often a process is looked at that would tell us when it ends: by a lock, which stays with its
  * children, or by a pidfd. */
-#define LOOK_NS        ((uint64_t)1000 * 1000 * 1000)
+#define LOOK_NS ((uint64_t)1000 * 1000 * 1000)
 
 /* A process, for the time between two execs. */
 struct followed {
@@ -37,6 +49,7 @@ struct followed {
     struct segment_reader *reader;
     struct inproc_window *window;
     bool has_pid; /* its pid is one of ours: in another namespace it is not */
+    uid_t user;   /* whose file it is */
     int process;  /* a pidfd; -1: none */
     bool is_ended, is_replaced, is_gone;
     uint64_t next_look_ns; /* at its pid */
@@ -51,6 +64,7 @@ struct run_segments {
     bool is_changed; /* the folder, since it was read */
     bool is_last;    /* the command has ended */
     size_t n_processes, n_no_room, n_failed;
+    size_t n_not_ready; /* of other users, when the folder was read last */
     uint64_t n_apart;
     struct error why;
 };
@@ -244,6 +258,89 @@ static void replace_older(struct run_segments *s, struct followed *f)
     }
 }
 
+/* ---- Files of other users ---- */
+
+static bool is_theirs(const struct followed *f)
+{
+    return f->user != geteuid();
+}
+
+/* Whether the process is, or may become, this user; or is gone. The owner of /proc/PID is root for
+ * one that has left root's rights. */
+static bool is_of_user(uint32_t pid, uid_t user)
+{
+    char path[64], line[256];
+    CLEANUP(fclosep) FILE *f = NULL;
+    unsigned ids[4];
+
+    snprintf(path, sizeof(path), "/proc/%u/status", pid);
+    f = fopen(path, "re");
+    if (!f)
+        return errno == ENOENT;
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "Uid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+            continue;
+        return user == ids[0] || user == ids[1] || user == ids[2] || user == ids[3];
+    }
+    return ferror(f) != 0; /* it has gone meanwhile */
+}
+
+/* Anybody may say to be any process, and so end what is read of it. */
+static int check_user(const struct followed *f, struct error *err)
+{
+    uint32_t pid = segment_reader_facts(f->reader)->pid;
+
+    if (!is_theirs(f) || !f->has_pid || is_of_user(pid, f->user))
+        return 0;
+    return error_set(err, -EPERM, "a file of user %u says it is of process %u, which is another's",
+                     (unsigned)f->user, pid);
+}
+
+static int check_number(const struct run_segments *s, const struct followed *f, struct error *err)
+{
+    size_t theirs = 0, of_user = 0;
+
+    for (size_t i = 0; is_theirs(f) && i < s->all.len; i++) {
+        theirs += is_theirs(&s->all.data[i]);
+        of_user += s->all.data[i].user == f->user;
+    }
+    if (theirs < THEIRS_MAX && of_user < ONE_USERS_MAX)
+        return 0;
+    return error_set(err, -EUSERS, "user %u, or other users together, have too many at a time",
+                     (unsigned)f->user);
+}
+
+/* ---- A new one ---- */
+
+/* Takes over the descriptor. */
+static int open_segment(struct run_segments *s, int fd, struct followed *f, struct error *err)
+{
+    struct segment_options ours = {.max_memory = READER_MEMORY},
+                           theirs = {.max_memory = THEIR_MEMORY,
+                                     .max_records = THEIR_RECORDS,
+                                     .max_live_keys = THEIR_LIVE_KEYS,
+                                     .max_texts_bytes = THEIR_TEXTS_SIZE,
+                                     .max_modules_bytes = THEIR_MODULES_SIZE,
+                                     .max_drained = THEIR_DRAINED};
+    struct stat st;
+    int r = fstat(fd, &st) < 0 ? error_set(err, -errno, "could not look at it: %m") : 0;
+
+    f->user = r == 0 ? st.st_uid : (uid_t)-1;
+    r = r < 0 ? r : check_number(s, f, err);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    r = segment_reader_open(fd, is_theirs(f) ? &theirs : &ours, &f->reader, err);
+    if (r == -EAGAIN && is_theirs(f) && ++s->n_not_ready > THEIRS_NOT_READY)
+        return -EBADMSG;
+    if (r < 0)
+        return r;
+    uint32_t pids_of = segment_reader_facts(f->reader)->pid_namespace;
+    f->has_pid = pids_of != 0 && pids_of == own_pid_namespace();
+    return check_user(f, err);
+}
+
 static void follow(struct run_segments *s, const char *name)
 {
     struct followed f = {.process = -1};
@@ -257,21 +354,19 @@ static void follow(struct run_segments *s, const char *name)
         return;
     }
     memcpy(f.name, name, strnlen(name, sizeof(f.name) - 1));
-    int r = segment_reader_open(fd, &(struct segment_options){.max_memory = READER_MEMORY},
-                                &f.reader, &err);
+    int r = open_segment(s, fd, &f, &err);
     if (r == -EAGAIN) {
         s->is_changed = true; /* it is being made: look again */
         return;
     }
     if (r < 0) {
+        forget(&f);
         refuse(s, name, r, &err);
         return;
     }
     struct inproc_window_options o = {.window_ns = s->o.window_ns,
                                       .leak_windows = s->o.leak_windows};
     f.window = inproc_window_new(f.reader, &o);
-    uint32_t pids_of = segment_reader_facts(f.reader)->pid_namespace;
-    f.has_pid = pids_of != 0 && pids_of == own_pid_namespace();
     find_program(&f);
     wait_for_end(s, &f);
     replace_older(s, &f);
@@ -302,6 +397,7 @@ static void read_folder(struct run_segments *s)
         return;
     }
     struct dirent *e;
+    s->n_not_ready = 0;
     for (size_t i = 0; i < ENTRIES_MAX && (e = readdir(dir)); i++) {
         if (ends_with(e->d_name, PRELOAD_NO_ROOM) && unlinkat(s->folder, e->d_name, 0) == 0)
             s->n_no_room++;
@@ -411,6 +507,23 @@ static void add_profiles(struct run_segments *s, struct followed *f)
     inproc_window_begin(f->window);
 }
 
+static void take_off(struct run_segments *s, size_t i)
+{
+    forget(&s->all.data[i]);
+    s->all.data[i] = vec_last(&s->all);
+    s->all.len--;
+}
+
+static void give_up(struct run_segments *s, size_t i)
+{
+    struct error err = {""};
+    int r = error_set(&err, -EFBIG, "a file of user %u has grown beyond its limits",
+                      (unsigned)s->all.data[i].user);
+
+    refuse(s, s->all.data[i].name, r, &err);
+    take_off(s, i);
+}
+
 void run_segments_poll(struct run_segments *s)
 {
     struct error err = {""};
@@ -419,6 +532,10 @@ void run_segments_poll(struct run_segments *s)
     look_for_ended(s);
     for (size_t i = 0; i < s->all.len;) {
         struct followed *f = &s->all.data[i];
+        if (is_theirs(f) && segment_reader_has_grown(f->reader)) {
+            give_up(s, i);
+            continue;
+        }
         /* Asked before reading: what is read afterwards is all there will be. */
         f->is_gone = is_gone(s, f);
         if (inproc_window_poll(f->window, now_ns(), f->is_gone, &err) < 0)
@@ -429,9 +546,7 @@ void run_segments_poll(struct run_segments *s)
         }
         add_profiles(s, f);
         (void)unlinkat(s->folder, f->name, 0);
-        forget(f);
-        s->all.data[i] = vec_last(&s->all);
-        s->all.len--;
+        take_off(s, i);
     }
 }
 

@@ -208,6 +208,13 @@ static int check_file(const struct segment_reader *r, struct stat *ret, struct e
     return check_limit("bytes", (uint64_t)ret->st_size, file_max(&r->o), err);
 }
 
+bool segment_reader_has_grown(const struct segment_reader *r)
+{
+    struct stat st;
+
+    return fstat(r->fd, &st) == 0 && (uint64_t)st.st_size > file_max(&r->o);
+}
+
 static uint64_t ring_len(const struct segment_reader *r)
 {
     return r->header.ring.size / sizeof(struct preload_record);

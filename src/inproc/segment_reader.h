@@ -56,6 +56,10 @@ struct segment_facts {
 };
 const struct segment_facts *segment_reader_facts(const struct segment_reader *r);
 
+/* True when it has become larger than its limits, which was refused when it was opened: writing to
+ * it waits for whoever is filling it. */
+bool segment_reader_has_grown(const struct segment_reader *r);
+
 /* True when nobody has it mapped any more; where facts.is_locked is false, that is not known. */
 bool segment_reader_is_left(const struct segment_reader *r);
 

@@ -494,6 +494,13 @@ static void files_that_can_be_large_are_refused(struct test *t)
     writer_open(&w);
     CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), -EPERM);
     CHECK_STR(t, err.text, "the segment's size is not sealed");
+    o.must_be_sealed = false;
+    CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), 0);
+    CHECK(t, !segment_reader_has_grown(r));
+    CHECK_INT(t, ftruncate(w.fd, (off_t)w.size + 100000), 0);
+    CHECK(t, segment_reader_has_grown(r));
+    segment_reader_free(r);
+    o.must_be_sealed = true;
     CHECK_INT(t, ftruncate(w.fd, (off_t)w.size + 100000), 0);
     writer_seal(&w);
     CHECK_INT(t, segment_reader_open(dup(w.fd), &o, &r, &err), -EFBIG);
