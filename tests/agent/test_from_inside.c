@@ -130,7 +130,8 @@ static void what_makes_no_sense_is_dropped(struct test *t)
     struct process *p = process_of(&w, 100);
     CHECK_INT(t, open_segment(&w, p, &s), 0);
     for (size_t i = 0; i < WRITER_LIVE; i++)
-        writer_live(&s, i, 0x1000 * (i + 1), (struct preload_live){.stack = 20000, .size = 1});
+        writer_live(&s, i, 0x1000 * (i + 1),
+                    (struct preload_live){.stack = 20000 + (uint32_t)i, .size = 1});
     inside_poll(w.inside, 1); /* looks for leaks */
     inside_poll(w.inside, 2);
     CHECK_INT(t, stats_of(&w).dropped, 1);
