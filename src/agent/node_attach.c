@@ -41,6 +41,7 @@ struct node_attach {
     uint64_t restarts; /* of the relay, when it began to talk */
     unsigned tries;    /* to close it */
     bool is_told;      /* to end early */
+    bool is_stuck;     /* there is an inspector that could not be closed */
     bool is_finishing;
 };
 
@@ -146,14 +147,19 @@ static void leave_alone(struct node_attach *n, int level, const char *why)
     agent_log(n->agent, level, "process %u is not attached to: %s", n->process->tgid, why);
 }
 
+static void look_at(struct node_attach *n, uint16_t port)
+{
+    n->place = (struct attach_place){.port = port};
+    snprintf(n->place.text, sizeof(n->place.text), "port %u", port);
+    n->tries = 0;
+}
+
 static void take_on(struct node_attach *n, struct process *p)
 {
     process_hold(p);
     n->process = p;
-    n->place = (struct attach_place){.port = p->attach_port ? p->attach_port : ATTACH_PORT};
-    snprintf(n->place.text, sizeof(n->place.text), "port %u", n->place.port);
-    n->tries = 0;
-    n->is_told = false;
+    look_at(n, p->attach_port ? p->attach_port : ATTACH_PORT);
+    n->is_told = n->is_stuck = false;
 }
 
 /* ---- Talking */
@@ -205,16 +211,33 @@ static void wait_a_moment(struct node_attach *n, int64_t now_ns)
     n->until_ns = now_ns + CLOSED_NS;
 }
 
+static void check(struct node_attach *n);
+
+/* What listens elsewhere may be no inspector, and then the inspector is at the usual port, now or
+ * later. */
+static void give_up(struct node_attach *n, const char *why)
+{
+    bool is_usual = n->place.port == ATTACH_PORT;
+
+    n->process->attach_ns = INT64_MAX;
+    agent_log(n->agent, LOG_LEVEL_WARN, "the inspector of process %u may be open at %s: %s",
+              n->process->tgid, n->place.text, why);
+    n->is_stuck |= is_usual || n->place.port == n->process->attach_port;
+    look_again(n, n->is_stuck ? STUCK_NS : DOUBT_NS);
+    if (is_usual) {
+        end(n);
+        return;
+    }
+    look_at(n, ATTACH_PORT);
+    check(n);
+}
+
 static void close_again(struct node_attach *n, int fd, const char *why)
 {
     int64_t now = loop_now_ns(n->agent->loop);
 
     if (++n->tries > CLOSE_TRIES) {
-        n->process->attach_ns = INT64_MAX;
-        agent_log(n->agent, LOG_LEVEL_WARN, "the inspector of process %u may be open at %s: %s",
-                  n->process->tgid, n->place.text, why);
-        look_again(n, STUCK_NS);
-        end(n);
+        give_up(n, why);
     } else if (fd >= 0) {
         send_job(n, false, fd, now);
     } else {
@@ -229,7 +252,6 @@ static bool is_exposed(struct node_attach *n, const struct attach_place *found)
     bool is_told = strcmp(n->place.text, found->text) == 0;
 
     n->place = *found;
-    n->process->attach_port = found->port;
     if (found->is_loopback)
         return false;
     n->process->attach_ns = INT64_MAX;
@@ -256,10 +278,15 @@ static void checked(void *arg, int r, struct bytes data, int fd, const char *tex
         close_again(n, open, r < 0 ? text : "it was told to close, and does not");
         return;
     }
+    if (r == -ENOENT && n->place.port != ATTACH_PORT) {
+        look_at(n, ATTACH_PORT);
+        check(n);
+        return;
+    }
     if (r == -ESRCH)
         look_no_more(n);
     else if (n->process->attach_check_ns > 0)
-        look_again(n, DOUBT_NS);
+        look_again(n, n->is_stuck ? STUCK_NS : DOUBT_NS);
     end(n);
 }
 
@@ -337,7 +364,7 @@ static void begin(struct node_attach *n, struct process *p, int64_t now_ns)
 
 struct done {
     uint64_t number, samples;
-    bool is_own, reopens;
+    bool is_inspector, is_own, reopens;
     char error[256];
 };
 
@@ -354,6 +381,8 @@ static bool read_done(struct bytes json, struct done *ret)
             ret->number = json_get_u64(r);
         else if (bytes_are(key, "samples"))
             ret->samples = json_get_u64(r);
+        else if (bytes_are(key, "inspector"))
+            ret->is_inspector = json_get_bool(r);
         else if (bytes_are(key, "own"))
             ret->is_own = json_get_bool(r);
         else if (bytes_are(key, "reopens"))
@@ -382,6 +411,8 @@ void node_attach_done(struct node_attach *n, struct bytes json, int64_t now_ns)
     else
         agent_log(n->agent, LOG_LEVEL_DEBUG, "%llu samples from inside process %u",
                   (unsigned long long)done.samples, n->process->tgid);
+    if (done.is_inspector)
+        n->process->attach_port = n->place.port;
     look_no_more(n);
     if (done.reopens)
         n->process->attach_check_ns = now_ns; /* the look that follows is not the last one */

@@ -79,7 +79,7 @@ struct process {
     int64_t attach_ns;
     int64_t attach_check_ns; /* when to look whether it has opened late; 0: it will not */
     int64_t attach_pause_ns; /* from look to look */
-    uint16_t attach_port;    /* where its inspector was; 0: at the usual one */
+    uint16_t attach_port;    /* where its inspector was, for certain; 0: at the usual one */
 
     bool is_shut_out; /* for from_inside.c: there was no room for it */
 

@@ -89,6 +89,8 @@ static void tell(struct attach *a, uint64_t number, const struct node_window_res
     json_u64(&w, number);
     json_key(&w, "samples");
     json_u64(&w, result->n_samples);
+    json_key(&w, "inspector");
+    json_bool(&w, result->is_inspector);
     json_key(&w, "closed");
     json_bool(&w, result->is_closed);
     json_key(&w, "own");

@@ -200,6 +200,7 @@ int node_window_run(const struct node_window *w, struct node_window_result *ret,
     int r = cdp_open(&o, &c, err);
     if (r < 0)
         return r;
+    ret->is_inspector = true;
     r = check_pid(c, w->pid, err);
     if (r == 0 && takes_any)
         r = check_package(c, err);

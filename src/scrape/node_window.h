@@ -28,10 +28,11 @@ struct node_window {
 };
 
 struct node_window_result {
-    size_t n_samples; /* sent */
-    bool is_closed;   /* the inspector said goodbye when it was told to close */
-    bool is_own;      /* the program profiles itself, and nothing was taken */
-    bool may_reopen;  /* the program has not come to handle the signal twice, and may yet */
+    size_t n_samples;  /* sent */
+    bool is_inspector; /* whoever listens there speaks its protocol */
+    bool is_closed;    /* the inspector said goodbye when it was told to close */
+    bool is_own;       /* the program profiles itself, and nothing was taken */
+    bool may_reopen;   /* the program has not come to handle the signal twice, and may yet */
 };
 
 /*

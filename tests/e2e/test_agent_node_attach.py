@@ -278,6 +278,24 @@ def test_an_inspector_that_opens_late_is_closed_as_well(program, new_agent):
     assert busy.process.poll() is None
 
 
+def test_who_begins_to_listen_elsewhere_is_no_inspector_for_good(program, new_agent):
+    web = program("attach-web", """
+        const inspector = require("node:inspector");
+        process.on("SIGUSR1", () => require("node:http").createServer((request, response) => {
+            response.statusCode = 404;
+            response.end();
+        }).listen(0, "0.0.0.0"));
+        process.on("SIGUSR2", () => inspector.open(9229, "127.0.0.1"));
+        setInterval(() => {}, 1000);
+        console.log("ready");""")
+    agent = new_agent("--node-attach", f"pid:{web.pid}", *QUICK)
+    wait_for(lambda: f"the inspector of process {web.pid} may be open at 0.0.0.0:" in agent.log)
+    assert not web.said("Debugger listening")
+    web.process.send_signal(signal.SIGUSR2)
+    wait_for(lambda: web.said("Debugger attached") and not is_open())
+    assert agent.log.count("may be open at") == 1
+
+
 def test_a_program_that_ends_does_not_wait_for_the_window(program, new_agent):
     ends = program("attach-ends", """
         function burnCpu(ms) { const end = Date.now() + ms; while (Date.now() < end); }
