@@ -176,7 +176,7 @@ static void an_address_is_there_once(struct test *t)
 /* Threads add, hand over, and remove; as in programs, one address is with one thread at a time. */
 enum { THREADS = 4, ROUNDS = 300, EACH = 64 };
 static void *boxes[THREADS][EACH];
-static int wrong;
+static int missed, mixed;
 
 static void *live_thread(void *arg)
 {
@@ -193,25 +193,34 @@ static void *live_thread(void *arg)
             size_t to = (me + i) % THREADS;
             void *old = __atomic_exchange_n(&boxes[to][i], address(id), __ATOMIC_ACQ_REL);
             struct preload_live got;
-            if (old && (!live_remove(old, &got) || !has_value(&got, ((uintptr_t)old >> 12) - 1)))
-                __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+            if (old && !live_remove(old, &got))
+                __atomic_fetch_add(&missed, 1, __ATOMIC_RELAXED);
+            else if (old && !has_value(&got, ((uintptr_t)old >> 12) - 1))
+                __atomic_fetch_add(&mixed, 1, __ATOMIC_RELAXED);
         }
     }
     return NULL;
 }
 
+/* A thread may be set aside while it takes the last address of a hash away: others of that hash are
+ * not followed meanwhile, and counted. */
 static void threads_hand_objects_to_each_other(struct test *t)
 {
     pthread_t threads[THREADS];
+    uint64_t lost = segment.header->lost[PRELOAD_LOSS_LIVE];
+    int kept = 0;
     for (size_t i = 0; i < THREADS; i++)
         CHECK(t, pthread_create(&threads[i], NULL, live_thread, (void *)(uintptr_t)i) == 0);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHECK_INT(t, wrong, 0);
-    CHECK_INT(t, segment.header->live_count, THREADS * EACH);
+    uint64_t count = segment.header->live_count;
     for (size_t i = 0; i < THREADS; i++)
         for (size_t k = 0; k < EACH; k++)
-            CHECK(t, live_remove(boxes[i][k], NULL));
+            kept += live_remove(boxes[i][k], NULL);
+    CHECK_INT(t, mixed, 0);
+    CHECK_INT(t, count, kept);
+    CHECK_INT(t, missed + THREADS * EACH - kept, segment.header->lost[PRELOAD_LOSS_LIVE] - lost);
+    CHECK(t, kept > THREADS * EACH * 9 / 10);
     CHECK_INT(t, segment.header->live_count, 0);
 }
 
