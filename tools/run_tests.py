@@ -262,7 +262,7 @@ def browser_job(out):
 
 
 def all_e2e_tests():
-    """Most of these tests wait: three jobs run at a time, the longest first."""
+    """Most of these tests wait: two jobs run at a time, the longest first."""
     jobs = queue.SimpleQueue()
     for name, work in (("agent", e2e_job("e2e-agent", *AGENT_E2E)),
                        ("the rest", e2e_job("e2e", "tests/e2e",
@@ -287,7 +287,7 @@ def all_e2e_tests():
             with printing:
                 print(f"-- {name}\n{path.read_text()}", flush=True)
 
-    threads = [threading.Thread(target=take) for _ in range(3)]
+    threads = [threading.Thread(target=take) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
